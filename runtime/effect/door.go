@@ -1,0 +1,342 @@
+package effect
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+)
+
+// A Mode says what the door does with a change.
+type Mode int
+
+// The modes.
+const (
+	Apply Mode = iota // make it
+	Plan              // show it
+)
+
+// A Clock tells the time and waits. Tests inject their own.
+type Clock interface {
+	Now() time.Time
+	// Sleep waits for d, or until ctx ends, whose error it then returns.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// A Recorder keeps the journal of a run. Its methods may be called at the same
+// time by several steps.
+type Recorder interface {
+	// Intent records that a change is about to be made. It returns once the
+	// record is durable.
+	Intent(Record) error
+	// Result records how it ended. It returns once the record is durable if
+	// something was changed, and may return earlier otherwise.
+	Result(Record) error
+}
+
+// A Record is the journal's entry for one op.
+type Record struct {
+	Time   time.Time
+	Step   string
+	Target string
+	Kind   ChangeKind
+	Mark   string
+	Attrs  map[string]any // after the op; secrets are kept as references
+	Err    error          // redacted
+	Pos    string
+}
+
+// Retry says how often and how patiently the door tries again.
+type Retry struct {
+	Tries int           // at most so many tries; 0 means 5
+	Base  time.Duration // the first pause, doubled each time; 0 means 500 ms
+	Max   time.Duration // the longest pause; 0 means 20 s
+}
+
+// A Door runs the ops of one run.
+type Door struct {
+	Mode     Mode
+	Clock    Clock
+	Recorder Recorder                    // nil keeps no journal
+	Emit     func(Event)                 // nil drops events; called by several goroutines at once
+	Redactor *Redactor                   // nil removes nothing
+	Retry    Retry                       //
+	Guard    func(context.Context) error // checked before each change: the run still holds its lock
+	Deletes  int                         // the deletion budget: more deletions are refused; < 0 means no limit
+
+	mu      sync.Mutex
+	planned []Planned
+	counts  Counts
+}
+
+// Counts says what the ops of a run did, or would do.
+type Counts struct {
+	Created, Updated, Replaced, Deleted, Ran, Later, Unchanged, Failed int
+}
+
+// Changed returns the number of changes.
+func (c Counts) Changed() int { return c.Created + c.Updated + c.Replaced + c.Deleted + c.Ran }
+
+// A Planned is a change that a plan found.
+type Planned struct {
+	Step   string
+	Target Target
+	Change Change
+	Pos    string
+}
+
+// Planned returns the changes found so far, in the order in which they were.
+func (d *Door) Planned() []Planned {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]Planned(nil), d.planned...)
+}
+
+// Counts returns what the ops did so far.
+func (d *Door) Counts() Counts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.counts
+}
+
+func (d *Door) count(k ChangeKind) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch k {
+	case None:
+		d.counts.Unchanged++
+	case Create:
+		d.counts.Created++
+	case Update:
+		d.counts.Updated++
+	case Replace:
+		d.counts.Replaced++
+	case Delete:
+		d.counts.Deleted++
+	case Run:
+		d.counts.Ran++
+	case Later:
+		d.counts.Later++
+	}
+}
+
+func (d *Door) emit(s *Scope, e Event) {
+	if d.Emit == nil {
+		return
+	}
+	e.Time = d.Clock.Now()
+	if e.Step == "" {
+		e.Step = s.Step
+	}
+	if e.Pos == "" {
+		e.Pos = s.Pos
+	}
+	e.Message = d.Redactor.String(e.Message)
+	e.Target = d.Redactor.String(e.Target)
+	e.Err = d.Redacted(e.Err)
+	d.Emit(e)
+}
+
+// Send emits an event of a step or run; its texts are redacted first.
+func (d *Door) Send(e Event) { d.emit(&Scope{}, e) }
+
+// Redacted returns err with the secrets of the run removed from its texts. Its
+// kind and hint stay.
+func (d *Door) Redacted(err error) error {
+	if err == nil || d.Redactor == nil {
+		return err
+	}
+	text := err.Error()
+	if clean := d.Redactor.String(text); clean != text {
+		return &fault.Error{Kind: fault.KindOf(err), Hint: d.Redactor.String(fault.HintOf(err)), Err: fmt.Errorf("%s", clean)}
+	}
+	return err
+}
+
+// Do runs op, or plans it, and returns the state after it: as it is now if
+// nothing needs to change, as it will be if the run is a plan.
+func Do(ctx context.Context, op Op) (State, error) {
+	s := From(ctx)
+	if s == nil {
+		return State{}, fault.Hinted(fault.Invalid, "move it into a step", "%s was called outside a step", op.Target())
+	}
+	return s.Door.do(ctx, s, op)
+}
+
+func (d *Door) do(ctx context.Context, s *Scope, op Op) (State, error) {
+	t := op.Target()
+	if t.Unknown {
+		if d.Mode != Plan {
+			return State{}, fault.New(fault.Internal, "%s isn't known, though this is no plan", t)
+		}
+		return d.plan(s, t, Change{Kind: Later}), nil
+	}
+	start := d.Clock.Now()
+	var last error
+	for try := 1; ; try++ {
+		st, changed, err := d.once(ctx, s, op, t, start)
+		if err == nil {
+			return st, nil
+		}
+		if ctxErr := fault.FromContext(ctx); ctxErr != nil {
+			err = interrupted(ctxErr, last, err)
+		} else if fault.KindOf(err).Retryable() && try < d.tries() {
+			last = err
+			d.emit(s, Event{Kind: OpRetry, Target: t.String(), Err: err, Try: try})
+			if serr := d.Clock.Sleep(ctx, d.pause(try, fault.AfterOf(err))); serr == nil {
+				continue
+			}
+			err = interrupted(fault.FromContext(ctx), last, err)
+		}
+		err = fault.Wrap("", t.String(), err)
+		d.mu.Lock()
+		d.counts.Failed++
+		d.mu.Unlock()
+		d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: changed, Err: err, Elapsed: d.Clock.Now().Sub(start)})
+		return State{}, err
+	}
+}
+
+// interrupted explains the end of ctx by what was seen last.
+func interrupted(ctxErr, last, err error) error {
+	seen := last
+	if seen == nil {
+		seen = err
+	}
+	if fault.KindOf(seen) == fault.KindOf(ctxErr) {
+		return ctxErr
+	}
+	return &fault.Error{Kind: fault.KindOf(ctxErr), Hint: fault.HintOf(seen), Err: fmt.Errorf("%w; last seen: %v", ctxErr, seen)}
+}
+
+// once observes, compares and, if the run applies, acts; one time.
+func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.Time) (State, *Change, error) {
+	if err := fault.FromContext(ctx); err != nil {
+		return State{}, nil, err
+	}
+	before, err := op.Observe(ctx)
+	if err != nil {
+		return State{}, nil, err
+	}
+	c, err := op.Diff(before)
+	if err != nil {
+		return State{}, nil, err
+	}
+	c.Before = before
+	if c.Kind == "" {
+		c.Kind = None
+	}
+	if c.Kind == None {
+		d.count(None)
+		if d.Recorder != nil && d.Mode == Apply {
+			if err := d.Recorder.Result(Record{Time: d.Clock.Now(), Step: s.Step, Target: t.String(), Kind: None, Mark: s.Owner.Mark(t.Name), Attrs: before.Attrs, Pos: s.Pos}); err != nil {
+				return State{}, nil, err
+			}
+		}
+		d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: &c, Elapsed: d.Clock.Now().Sub(start)})
+		return before, &c, nil
+	}
+	if d.Mode == Plan {
+		return d.plan(s, t, c), &c, nil
+	}
+	return d.apply(ctx, s, op, t, c, start)
+}
+
+func (d *Door) plan(s *Scope, t Target, c Change) State {
+	s.setPending(t.String())
+	d.count(c.Kind)
+	d.mu.Lock()
+	d.planned = append(d.planned, Planned{Step: s.Step, Target: t, Change: c, Pos: s.Pos})
+	d.mu.Unlock()
+	d.emit(s, Event{Kind: OpPlan, Target: t.String(), Change: &c})
+	if c.Kind == Later {
+		return State{Unknown: true}
+	}
+	return State{Exists: c.Kind != Delete, Attrs: c.After}
+}
+
+func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, start time.Time) (State, *Change, error) {
+	if d.Guard != nil {
+		if err := d.Guard(ctx); err != nil {
+			return State{}, &c, err
+		}
+	}
+	if c.Kind == Delete || c.Kind == Replace {
+		if err := d.spend(t); err != nil {
+			return State{}, &c, err
+		}
+	}
+	d.emit(s, Event{Kind: OpStart, Target: t.String(), Change: &c})
+	rec := Record{Time: d.Clock.Now(), Step: s.Step, Target: t.String(), Kind: c.Kind, Mark: s.Owner.Mark(t.Name), Pos: s.Pos}
+	if d.Recorder != nil {
+		if err := d.Recorder.Intent(rec); err != nil {
+			return State{}, &c, err
+		}
+	}
+	after, err := op.Apply(ctx, c)
+	rec.Time, rec.Attrs, rec.Err = d.Clock.Now(), after.Attrs, d.Redacted(err)
+	if d.Recorder != nil {
+		if rerr := d.Recorder.Result(rec); rerr != nil && err == nil {
+			return State{}, &c, rerr
+		}
+	}
+	if err != nil {
+		return State{}, &c, err
+	}
+	d.count(c.Kind)
+	d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: &c, Elapsed: d.Clock.Now().Sub(start)})
+	return after, &c, nil
+}
+
+// spend takes one deletion from the budget.
+func (d *Door) spend(t Target) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.Deletes < 0 {
+		return nil
+	}
+	if d.counts.Deleted+d.counts.Replaced >= d.Deletes {
+		return fault.Hinted(fault.Invalid, "raise it with --max-deletes if this is meant",
+			"deleting %s would exceed the run's budget of %d deletions", t, d.Deletes)
+	}
+	return nil
+}
+
+func (d *Door) tries() int {
+	if d.Retry.Tries > 0 {
+		return d.Retry.Tries
+	}
+	return 5
+}
+
+// pause returns how long to wait after the given number of failed tries: twice
+// as long each time, with jitter, and at least as long as the peer asked for.
+func (d *Door) pause(failed int, asked time.Duration) time.Duration {
+	base, longest := d.Retry.Base, d.Retry.Max
+	if base == 0 {
+		base = 500 * time.Millisecond
+	}
+	if longest == 0 {
+		longest = 20 * time.Second
+	}
+	p := min(base<<min(failed-1, 16), longest)
+	p = p/2 + rand.N(p/2+1)
+	return max(p, asked)
+}
+
+// Progressf reports what the running op is doing now.
+func Progressf(ctx context.Context, format string, args ...any) {
+	if s := From(ctx); s != nil {
+		s.Door.emit(s, Event{Kind: Progress, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// Logf reports a line that the recipe wants kept.
+func Logf(ctx context.Context, format string, args ...any) {
+	if s := From(ctx); s != nil {
+		s.Door.emit(s, Event{Kind: Log, Message: fmt.Sprintf(format, args...)})
+	}
+}

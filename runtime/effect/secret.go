@@ -1,0 +1,123 @@
+package effect
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"strings"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+)
+
+// Mask is how a secret shows.
+const Mask = "***"
+
+// MinSecret is the length in bytes below which a text can't be declared a
+// secret: removing a shorter one from every output would turn it into stars.
+const MinSecret = 8
+
+// A Ref names the source that a secret can be read from again, for example
+// "env:GATEWAY_KEY" or "store:gateway". The zero Ref is a secret without one.
+type Ref string
+
+// A Secret is a text that shows as *** everywhere. Only Reveal gives it out,
+// for the one call that needs it.
+type Secret struct {
+	plain string
+	ref   Ref
+}
+
+var (
+	_ starlark.HasBinary  = (*Secret)(nil)
+	_ starlark.Comparable = (*Secret)(nil)
+)
+
+// NewSecret returns plain as a secret of the run that ctx belongs to: from now
+// on none of that run's outputs shows it.
+func NewSecret(ctx context.Context, plain string, ref Ref) (*Secret, error) {
+	if len(plain) < MinSecret {
+		return nil, fault.Hinted(fault.Invalid, "use a longer value, or pass it as plain text if it isn't secret",
+			"secret %q has %d bytes; at least %d are needed to keep it out of logs", ref, len(plain), MinSecret)
+	}
+	if s := From(ctx); s != nil && s.Door != nil && s.Door.Redactor != nil {
+		s.Door.Redactor.Add(plain)
+	}
+	return &Secret{plain: plain, ref: ref}, nil
+}
+
+// SecretOf returns plain as a secret that is already kept out of the outputs,
+// such as one that was made from others.
+func SecretOf(plain string, ref Ref) *Secret { return &Secret{plain: plain, ref: ref} }
+
+// Reveal returns the text itself.
+func (s *Secret) Reveal() string { return s.plain }
+
+// Ref returns the secret's source.
+func (s *Secret) Ref() Ref { return s.ref }
+
+func (s *Secret) String() string               { return Mask }
+func (s *Secret) GoString() string             { return Mask }
+func (s *Secret) Format(f fmt.State, _ rune)   { fmt.Fprint(f, Mask) }
+func (s *Secret) MarshalText() ([]byte, error) { return []byte(Mask), nil }
+func (s *Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + Mask + `"`), nil }
+func (s *Secret) Type() string                 { return "secret" }
+func (s *Secret) Freeze()                      {}
+func (s *Secret) Truth() starlark.Bool         { return s.plain != "" }
+
+// Hash refuses: a secret used as a key would show up as one.
+func (s *Secret) Hash() (uint32, error) {
+	return 0, fault.New(fault.Invalid, "a secret can't be a key")
+}
+
+// CompareSameType compares two secrets in constant time; only == and != work.
+func (s *Secret) CompareSameType(op syntax.Token, y starlark.Value, _ int) (bool, error) {
+	same := subtle.ConstantTimeCompare([]byte(s.plain), []byte(y.(*Secret).plain)) == 1
+	switch op {
+	case syntax.EQL:
+		return same, nil
+	case syntax.NEQ:
+		return !same, nil
+	}
+	return false, fault.New(fault.Invalid, "secrets can't be ordered")
+}
+
+// Binary keeps text that a secret is part of secret.
+func (s *Secret) Binary(op syntax.Token, y starlark.Value, side starlark.Side) (starlark.Value, error) {
+	if op == syntax.IN || op == syntax.NOT_IN {
+		return nil, fault.New(fault.Invalid, "a secret can't be searched with `in`")
+	}
+	if op != syntax.PLUS {
+		return nil, nil
+	}
+	var other string
+	switch y := y.(type) {
+	case starlark.String:
+		other = string(y)
+	case *Secret:
+		other = y.plain
+	default:
+		return nil, nil
+	}
+	if side == starlark.Right {
+		return &Secret{plain: other + s.plain}, nil
+	}
+	return &Secret{plain: s.plain + other}, nil
+}
+
+// FindSecret reports whether v holds a secret anywhere.
+func FindSecret(v starlark.Value) bool {
+	found := false
+	walk(v, 0, func(x starlark.Value) bool {
+		if _, ok := x.(*Secret); ok {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+// Mentions reports whether the text s holds the secret's plain text.
+func (s *Secret) Mentions(text string) bool { return strings.Contains(text, s.plain) }

@@ -1,0 +1,211 @@
+// Package startest runs the tests that are written in Starlark: files whose
+// functions named test_* each are a test. They run in a step's scope with the
+// modules given, and with `assert`.
+package startest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/starlarkstruct"
+	"go.starlark.net/syntax"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// Options says what a test file can see.
+type Options struct {
+	Modules []*builtin.Module
+	Globals starlark.StringDict               // further names, such as the address of a test server
+	Door    *effect.Door                      // nil means one that applies, with short pauses
+	Owner   effect.Owner                      // empty means site "test", recipe "test"
+	Files   func(name string) ([]byte, error) // the recipe's files
+	Timeout time.Duration                     // of one test; 0 means 1 minute
+}
+
+// Run runs every test_* function of the files that match pattern.
+func Run(t *testing.T, pattern string, opts Options) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no test file matches %s (%v)", pattern, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".star"), func(t *testing.T) { runFile(t, file, opts) })
+	}
+}
+
+func runFile(t *testing.T, file string, opts Options) {
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	predeclared := Predeclared(opts)
+	thread := &starlark.Thread{Name: file, Print: func(_ *starlark.Thread, msg string) { t.Log(msg) }}
+	globals, err := starlark.ExecFileOptions(&syntax.FileOptions{Set: true}, thread, file, src, predeclared)
+	if err != nil {
+		t.Fatal(Explain(err))
+	}
+	globals.Freeze()
+	for _, name := range globals.Keys() {
+		fn, ok := globals[name].(*starlark.Function)
+		if !ok || !strings.HasPrefix(name, "test_") {
+			continue
+		}
+		ran++
+		t.Run(strings.TrimPrefix(name, "test_"), func(t *testing.T) {
+			if _, err := Call(t, fn, opts); err != nil {
+				t.Fatal(Explain(err))
+			}
+		})
+	}
+	if ran == 0 {
+		t.Fatalf("%s has no test_* function", file)
+	}
+}
+
+// Call calls fn as a step would, in a scope of its own.
+func Call(t *testing.T, fn starlark.Callable, opts Options) (starlark.Value, error) {
+	door := opts.Door
+	if door == nil {
+		door = NewDoor(effect.Apply)
+	}
+	owner := opts.Owner
+	if owner == (effect.Owner{}) {
+		owner = effect.Owner{Site: "test", Recipe: "test"}
+	}
+	scope := effect.NewScope(door, owner, t.Name(), nil)
+	scope.Files = opts.Files
+	timeout := opts.Timeout
+	if timeout == 0 {
+		timeout = time.Minute
+	}
+	ctx, cancel := context.WithTimeout(effect.With(context.Background(), scope), timeout)
+	defer cancel()
+	thread := &starlark.Thread{Name: t.Name(), Print: func(_ *starlark.Thread, msg string) { t.Log(msg) }}
+	builtin.SetContext(thread, ctx)
+	stop := context.AfterFunc(ctx, func() { thread.Cancel("time is up") })
+	defer stop()
+	return starlark.Call(thread, fn, nil, nil)
+}
+
+// NewDoor returns a door with a redactor, the system's clock and pauses short
+// enough for tests.
+func NewDoor(mode effect.Mode) *effect.Door {
+	return &effect.Door{Mode: mode, Clock: effect.SystemClock{}, Redactor: new(effect.Redactor), Deletes: -1,
+		Retry: effect.Retry{Tries: 4, Base: 5 * time.Millisecond, Max: 50 * time.Millisecond}}
+}
+
+// Predeclared returns the names that a test file sees.
+func Predeclared(opts Options) starlark.StringDict {
+	d := starlark.StringDict{
+		"struct": starlark.NewBuiltin("struct", starlarkstruct.Make),
+		"assert": &starlarkstruct.Module{Name: "assert", Members: starlark.StringDict{
+			"eq":       starlark.NewBuiltin("assert.eq", assertEq),
+			"true":     starlark.NewBuiltin("assert.true", assertTrue),
+			"contains": starlark.NewBuiltin("assert.contains", assertContains),
+			"fails":    starlark.NewBuiltin("assert.fails", assertFails),
+			"unknown":  starlark.NewBuiltin("assert.unknown", assertUnknown),
+		}},
+	}
+	for _, m := range opts.Modules {
+		if m.Name == "" {
+			for k, v := range m.Globals() {
+				d[k] = v
+			}
+			continue
+		}
+		d[m.Name] = m.Value()
+	}
+	for k, v := range opts.Globals {
+		d[k] = v
+	}
+	return d
+}
+
+func assertEq(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var x, y starlark.Value
+	if err := starlark.UnpackPositionalArgs(b.Name(), args, kwargs, 2, &x, &y); err != nil {
+		return nil, err
+	}
+	if ok, err := starlark.Equal(x, y); err != nil || !ok {
+		return nil, fmt.Errorf("got %v, want %v (%v)", x, y, err)
+	}
+	return starlark.None, nil
+}
+
+func assertTrue(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var x starlark.Value
+	msg := "assertion failed"
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "x", &x, "msg?", &msg); err != nil {
+		return nil, err
+	}
+	if !x.Truth() {
+		return nil, fmt.Errorf("%s", msg)
+	}
+	return starlark.None, nil
+}
+
+func assertContains(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var s, part string
+	if err := starlark.UnpackPositionalArgs(b.Name(), args, kwargs, 2, &s, &part); err != nil {
+		return nil, err
+	}
+	if !strings.Contains(s, part) {
+		return nil, fmt.Errorf("%q does not contain %q", s, part)
+	}
+	return starlark.None, nil
+}
+
+func assertUnknown(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var x starlark.Value
+	if err := starlark.UnpackPositionalArgs(b.Name(), args, kwargs, 1, &x); err != nil {
+		return nil, err
+	}
+	if _, ok := x.(effect.Unknown); !ok {
+		return nil, fmt.Errorf("got %v, want a value that isn't known yet", x)
+	}
+	return starlark.None, nil
+}
+
+// assertFails calls fn and checks that it fails with an error that contains
+// the text and, if given, is of the kind.
+func assertFails(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var fn starlark.Callable
+	var text, kind string
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "fn", &fn, "text", &text, "kind?", &kind); err != nil {
+		return nil, err
+	}
+	_, err := starlark.Call(thread, fn, nil, nil)
+	if err == nil {
+		return nil, fmt.Errorf("no error, want one that contains %q", text)
+	}
+	if !strings.Contains(err.Error(), text) {
+		return nil, fmt.Errorf("error %q does not contain %q", err, text)
+	}
+	if got := string(fault.KindOf(err)); kind != "" && got != kind {
+		return nil, fmt.Errorf("error %q has kind %s, want %s", err, got, kind)
+	}
+	return starlark.None, nil
+}
+
+// Explain returns err with its Starlark backtrace and hint.
+func Explain(err error) string {
+	s := err.Error()
+	if e, ok := err.(*starlark.EvalError); ok {
+		s = e.Backtrace()
+	}
+	if h := fault.HintOf(err); h != "" {
+		s += "\nhint: " + h
+	}
+	return s
+}
