@@ -121,3 +121,25 @@ func FindSecret(v starlark.Value) bool {
 
 // Mentions reports whether the text s holds the secret's plain text.
 func (s *Secret) Mentions(text string) bool { return strings.Contains(text, s.plain) }
+
+// Taint makes the texts in v secret: v itself, or the elements of a list or
+// tuple of texts. Other values stay as they are.
+func Taint(v starlark.Value) starlark.Value {
+	switch v := v.(type) {
+	case starlark.String:
+		return &Secret{plain: string(v)}
+	case starlark.Tuple:
+		out := make(starlark.Tuple, len(v))
+		for i, x := range v {
+			out[i] = Taint(x)
+		}
+		return out
+	case *starlark.List:
+		out := make([]starlark.Value, v.Len())
+		for i := range out {
+			out[i] = Taint(v.Index(i))
+		}
+		return starlark.NewList(out)
+	}
+	return v
+}

@@ -1,0 +1,354 @@
+package dialect
+
+import (
+	"fmt"
+	"strings"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// operators are the functions that rewritten files call.
+var operators = starlark.StringDict{
+	"$eq":     comparison("$eq", syntax.EQL),
+	"$ne":     comparison("$ne", syntax.NEQ),
+	"$lt":     comparison("$lt", syntax.LT),
+	"$le":     comparison("$le", syntax.LE),
+	"$gt":     comparison("$gt", syntax.GT),
+	"$ge":     comparison("$ge", syntax.GE),
+	"$in":     membership("$in", syntax.IN),
+	"$not_in": membership("$not_in", syntax.NOT_IN),
+	"$mod":    operator("$mod", 2, mod),
+	"$known":  operator("$known", 1, known("tested")),
+	"$iter":   operator("$iter", 1, known("iterated over")),
+	"$key":    operator("$key", 1, known("used as a key")),
+	"$attr":   operator("$attr", 2, attr),
+	"$unpack": operator("$unpack", 2, unpack),
+}
+
+func operator(name string, n int, f func(args starlark.Tuple) (starlark.Value, error)) *starlark.Builtin {
+	return starlark.NewBuiltin(name, func(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
+		if len(args) != n {
+			return nil, fmt.Errorf("%s: got %d arguments, want %d", name, len(args), n)
+		}
+		return f(args)
+	})
+}
+
+// known returns its argument, which may not be Unknown itself.
+func known(how string) func(starlark.Tuple) (starlark.Value, error) {
+	return func(args starlark.Tuple) (starlark.Value, error) {
+		if u, ok := args[0].(effect.Unknown); ok {
+			return nil, u.Deferred(how)
+		}
+		return args[0], nil
+	}
+}
+
+// unpack returns its first argument, which is about to be taken apart by the
+// pattern that the second describes: a dot for a variable, brackets around a
+// pattern within.
+func unpack(args starlark.Tuple) (starlark.Value, error) {
+	_, err := unpackable(args[0], string(args[1].(starlark.String)))
+	return args[0], err
+}
+
+func unpackable(v starlark.Value, pattern string) (rest string, err error) {
+	if u, ok := v.(effect.Unknown); ok {
+		return "", u.Deferred("taken apart")
+	}
+	seq, ok := v.(starlark.Indexable)
+	rest = pattern[1:] // the opening bracket
+	for i := 0; rest[0] != ')'; i++ {
+		if rest[0] == '.' {
+			rest = rest[1:]
+			continue
+		}
+		var part starlark.Value = starlark.None
+		if ok && i < seq.Len() {
+			part = seq.Index(i)
+		}
+		if rest, err = unpackable(part, rest); err != nil {
+			return "", err
+		}
+	}
+	return rest[1:], nil
+}
+
+// isScalar reports whether v can neither be nor hold an Unknown or a secret.
+func isScalar(v starlark.Value) bool {
+	switch v.(type) {
+	case starlark.String, starlark.Int, starlark.Bool, starlark.NoneType, starlark.Float:
+		return true
+	}
+	return false
+}
+
+func comparison(name string, op syntax.Token) *starlark.Builtin {
+	return operator(name, 2, func(args starlark.Tuple) (starlark.Value, error) {
+		x, y := args[0], args[1]
+		if !isScalar(x) || !isScalar(y) {
+			for _, v := range args {
+				if u, ok := effect.FindUnknown(v); ok {
+					return nil, u.Deferred("compared")
+				}
+			}
+			x, y = sameTaint(x, y)
+		}
+		ok, err := starlark.Compare(op, x, y)
+		return starlark.Bool(ok), err
+	})
+}
+
+// sameTaint makes a secret comparable with a text.
+func sameTaint(x, y starlark.Value) (starlark.Value, starlark.Value) {
+	_, xs := x.(*effect.Secret)
+	_, ys := y.(*effect.Secret)
+	if s, ok := x.(starlark.String); ok && ys {
+		return effect.SecretOf(string(s), ""), y
+	}
+	if s, ok := y.(starlark.String); ok && xs {
+		return x, effect.SecretOf(string(s), "")
+	}
+	return x, y
+}
+
+func membership(name string, op syntax.Token) *starlark.Builtin {
+	return operator(name, 2, func(args starlark.Tuple) (starlark.Value, error) {
+		for i, v := range args {
+			if isScalar(v) {
+				continue
+			}
+			u, ok := effect.FindUnknown(v)
+			if d, isDict := v.(*starlark.Dict); isDict && i == 1 { // only the keys count
+				u, ok = effect.FindUnknown(starlark.NewList(d.Keys()))
+			}
+			if ok {
+				return nil, u.Deferred("searched with `in`")
+			}
+		}
+		return starlark.Binary(op, args[0], args[1])
+	})
+}
+
+// mod is the operator %: formatting keeps what it is given unknown or secret.
+func mod(args starlark.Tuple) (starlark.Value, error) {
+	format, ok := args[0].(starlark.String)
+	if !ok {
+		return starlark.Binary(syntax.PERCENT, args[0], args[1])
+	}
+	operands := args[1]
+	return tainted(operands, func(plain func(starlark.Value) starlark.Value) (starlark.Value, error) {
+		return starlark.Binary(syntax.PERCENT, format, plain(operands))
+	})
+}
+
+// tainted makes text from operands: it is Unknown if one of them is, and
+// secret if one of them is. A secret deeper within an operand is refused,
+// since the text would hold the mask in its place.
+func tainted(operands starlark.Value, text func(plain func(starlark.Value) starlark.Value) (starlark.Value, error)) (starlark.Value, error) {
+	if u, ok := effect.FindUnknown(operands); ok {
+		return u, nil
+	}
+	if !effect.FindSecret(operands) {
+		return text(func(v starlark.Value) starlark.Value { return v })
+	}
+	if deepSecret(operands) {
+		return nil, fault.Hinted(fault.Invalid, "put the secret itself into the text, not what holds it",
+			"a value that holds a secret was put into text")
+	}
+	v, err := text(reveal)
+	if err != nil {
+		return nil, err
+	}
+	return effect.Taint(v), nil
+}
+
+// deepSecret reports whether a secret lies deeper in v than v itself, or than
+// the elements of v if it is a tuple or a dict of operands.
+func deepSecret(v starlark.Value) bool {
+	top := func(x starlark.Value) bool {
+		_, ok := x.(*effect.Secret)
+		return !ok && effect.FindSecret(x)
+	}
+	switch v := v.(type) {
+	case starlark.Tuple:
+		for _, x := range v {
+			if top(x) {
+				return true
+			}
+		}
+		return false
+	case *starlark.Dict:
+		for _, item := range v.Items() {
+			if top(item[1]) {
+				return true
+			}
+		}
+		return false
+	}
+	return top(v)
+}
+
+// reveal returns v with the secrets at its top level as plain text.
+func reveal(v starlark.Value) starlark.Value {
+	switch v := v.(type) {
+	case *effect.Secret:
+		return starlark.String(v.Reveal())
+	case starlark.Tuple:
+		out := make(starlark.Tuple, len(v))
+		for i, x := range v {
+			out[i] = reveal(x)
+		}
+		return out
+	case *starlark.List:
+		out := make([]starlark.Value, v.Len())
+		for i := range out {
+			out[i] = reveal(v.Index(i))
+		}
+		return starlark.NewList(out)
+	case *starlark.Dict:
+		out := starlark.NewDict(v.Len())
+		for _, item := range v.Items() {
+			_ = out.SetKey(item[0], reveal(item[1])) // a key of one dict fits another
+		}
+		return out
+	}
+	return v
+}
+
+// guarded are the names of methods that decide on their arguments, or put them
+// into text.
+var guarded = func() map[string]bool {
+	m := map[string]bool{"index": true, "remove": true, "get": true, "pop": true, "setdefault": true}
+	for _, name := range starlark.String("").AttrNames() {
+		m[name] = true
+	}
+	return m
+}()
+
+// textual are the methods of strings that make text of their arguments.
+var textual = map[string]bool{"format": true, "join": true, "replace": true, "removeprefix": true, "removesuffix": true,
+	"strip": true, "lstrip": true, "rstrip": true}
+
+// attr returns x.name, where name is that of a guarded method.
+func attr(args starlark.Tuple) (starlark.Value, error) {
+	name := string(args[1].(starlark.String))
+	switch x := args[0].(type) {
+	case starlark.String:
+		return method(x, name, false)
+	case *effect.Secret:
+		return method(starlark.String(x.Reveal()), name, true)
+	case *starlark.List:
+		m, err := x.Attr(name)
+		if m == nil || err != nil {
+			return nil, orMissing(x, name, err)
+		}
+		if name == "index" || name == "remove" {
+			return deciding(m.(*starlark.Builtin), x), nil
+		}
+		return m, nil
+	case *starlark.Dict:
+		m, err := x.Attr(name)
+		if m == nil || err != nil {
+			return nil, orMissing(x, name, err)
+		}
+		return keyed(m.(*starlark.Builtin)), nil
+	case starlark.HasAttrs:
+		m, err := x.Attr(name)
+		if m == nil || err != nil {
+			return nil, orMissing(x, name, err)
+		}
+		return m, nil
+	}
+	return nil, orMissing(args[0], name, nil)
+}
+
+func orMissing(x starlark.Value, name string, err error) error {
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.Invalid, "%s has no .%s field or method", x.Type(), name)
+}
+
+// method returns the method of the string x; the result is secret if x is.
+func method(x starlark.String, name string, secret bool) (starlark.Value, error) {
+	m, err := x.Attr(name)
+	if m == nil || err != nil {
+		return nil, orMissing(x, name, err)
+	}
+	b := m.(*starlark.Builtin)
+	return starlark.NewBuiltin(b.Name(), func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		all := operandsOf(args, kwargs)
+		if !textual[name] {
+			if u, ok := effect.FindUnknown(all); ok {
+				return nil, u.Deferred("passed to " + name + "()")
+			}
+		}
+		v, err := tainted(flatten(all, name), func(plain func(starlark.Value) starlark.Value) (starlark.Value, error) {
+			kw := make([]starlark.Tuple, len(kwargs))
+			for i, pair := range kwargs {
+				kw[i] = starlark.Tuple{pair[0], plain(pair[1])}
+			}
+			return b.CallInternal(thread, plain(args).(starlark.Tuple), kw)
+		})
+		if err != nil || !secret {
+			return v, err
+		}
+		return effect.Taint(v), nil
+	}), nil
+}
+
+func operandsOf(args starlark.Tuple, kwargs []starlark.Tuple) starlark.Tuple {
+	all := append(starlark.Tuple(nil), args...)
+	for _, pair := range kwargs {
+		all = append(all, pair[1])
+	}
+	return all
+}
+
+// flatten makes the elements that join is given operands of their own.
+func flatten(all starlark.Tuple, name string) starlark.Value {
+	if name != "join" || len(all) != 1 {
+		return all
+	}
+	it, ok := all[0].(starlark.Iterable)
+	if !ok {
+		return all
+	}
+	var out starlark.Tuple
+	iter := it.Iterate()
+	defer iter.Done()
+	var x starlark.Value
+	for iter.Next(&x) {
+		out = append(out, x)
+	}
+	return out
+}
+
+// deciding returns the method m of a list, which searches it.
+func deciding(m *starlark.Builtin, l *starlark.List) starlark.Value {
+	return starlark.NewBuiltin(m.Name(), func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		for _, v := range append(starlark.Tuple{l}, operandsOf(args, kwargs)...) {
+			if u, ok := effect.FindUnknown(v); ok {
+				return nil, u.Deferred("passed to " + strings.ToLower(m.Name()) + "()")
+			}
+		}
+		return m.CallInternal(thread, args, kwargs)
+	})
+}
+
+// keyed returns the method m of a dict, whose first argument is a key.
+func keyed(m *starlark.Builtin) starlark.Value {
+	return starlark.NewBuiltin(m.Name(), func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		if len(args) > 0 {
+			if u, ok := effect.FindUnknown(args[0]); ok {
+				return nil, u.Deferred("used as a key")
+			}
+		}
+		return m.CallInternal(thread, args, kwargs)
+	})
+}

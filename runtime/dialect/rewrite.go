@@ -1,0 +1,243 @@
+package dialect
+
+import (
+	"go.starlark.net/syntax"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+)
+
+// A rewriter replaces the places at which Starlark would silently decide on a
+// value, or put one into text.
+type rewriter struct{ err error }
+
+// binary maps the operators that are replaced to the functions that do it.
+var binary = map[syntax.Token]string{
+	syntax.EQL: "$eq", syntax.NEQ: "$ne",
+	syntax.LT: "$lt", syntax.LE: "$le", syntax.GT: "$gt", syntax.GE: "$ge",
+	syntax.IN: "$in", syntax.NOT_IN: "$not_in",
+	syntax.PERCENT: "$mod",
+}
+
+func (r *rewriter) stmts(list []syntax.Stmt) {
+	for _, s := range list {
+		r.stmt(s)
+	}
+}
+
+func (r *rewriter) stmt(s syntax.Stmt) {
+	switch s := s.(type) {
+	case *syntax.ExprStmt:
+		s.X = r.expr(s.X)
+	case *syntax.IfStmt:
+		s.Cond = call("$known", s.If, r.expr(s.Cond))
+		r.stmts(s.True)
+		r.stmts(s.False)
+	case *syntax.ForStmt:
+		s.X = call("$iter", s.For, r.expr(s.X))
+		s.Vars = r.target(s.Vars)
+		r.stmts(s.Body)
+	case *syntax.AssignStmt:
+		r.assign(s)
+	case *syntax.DefStmt:
+		r.params(s.Params)
+		r.stmts(s.Body)
+	case *syntax.ReturnStmt:
+		if s.Result != nil {
+			s.Result = r.expr(s.Result)
+		}
+	}
+}
+
+func (r *rewriter) assign(s *syntax.AssignStmt) {
+	s.RHS = r.expr(s.RHS)
+	if p := pattern(s.LHS); p != "." {
+		shape := &syntax.Literal{Token: syntax.STRING, TokenPos: s.OpPos, Raw: `"` + p + `"`, Value: p}
+		s.RHS = call("$unpack", s.OpPos, s.RHS, shape)
+	}
+	if s.Op == syntax.PERCENT_EQ {
+		id, ok := s.LHS.(*syntax.Ident)
+		if !ok {
+			if r.err == nil {
+				r.err = &fault.Error{Kind: fault.Invalid, Hint: "write x[i] = x[i] % y",
+					Err: &PosError{Pos: s.OpPos, Msg: "%= works on plain variables only"}}
+			}
+			return
+		}
+		s.Op = syntax.EQ
+		s.RHS = call("$mod", s.OpPos, &syntax.Ident{NamePos: id.NamePos, Name: id.Name}, s.RHS)
+		return
+	}
+	s.LHS = r.target(s.LHS)
+}
+
+// pattern describes the left side of an assignment for $unpack.
+func pattern(e syntax.Expr) string {
+	var parts []syntax.Expr
+	switch e := e.(type) {
+	case *syntax.TupleExpr:
+		parts = e.List
+	case *syntax.ListExpr:
+		parts = e.List
+	case *syntax.ParenExpr:
+		return pattern(e.X)
+	default:
+		return "."
+	}
+	p := "("
+	for _, x := range parts {
+		p += pattern(x)
+	}
+	return p + ")"
+}
+
+// target rewrites the expressions within the left side of an assignment, but
+// not the places that are assigned to.
+func (r *rewriter) target(e syntax.Expr) syntax.Expr {
+	switch e := e.(type) {
+	case *syntax.IndexExpr:
+		e.X = r.expr(e.X)
+		e.Y = r.expr(e.Y)
+	case *syntax.DotExpr:
+		e.X = r.expr(e.X)
+	case *syntax.TupleExpr:
+		for i := range e.List {
+			e.List[i] = r.target(e.List[i])
+		}
+	case *syntax.ListExpr:
+		for i := range e.List {
+			e.List[i] = r.target(e.List[i])
+		}
+	case *syntax.ParenExpr:
+		e.X = r.target(e.X)
+	}
+	return e
+}
+
+// params rewrites the defaults of parameters.
+func (r *rewriter) params(params []syntax.Expr) {
+	for _, p := range params {
+		if b, ok := p.(*syntax.BinaryExpr); ok && b.Op == syntax.EQ {
+			b.Y = r.expr(b.Y)
+		}
+	}
+}
+
+func (r *rewriter) exprs(list []syntax.Expr) {
+	for i := range list {
+		list[i] = r.expr(list[i])
+	}
+}
+
+func (r *rewriter) expr(e syntax.Expr) syntax.Expr {
+	switch e := e.(type) {
+	case nil, *syntax.Ident, *syntax.Literal:
+	case *syntax.ParenExpr:
+		e.X = r.expr(e.X)
+	case *syntax.ListExpr:
+		r.exprs(e.List)
+	case *syntax.TupleExpr:
+		r.exprs(e.List)
+	case *syntax.DictExpr:
+		for _, entry := range e.List {
+			d := entry.(*syntax.DictEntry)
+			d.Key, d.Value = r.expr(d.Key), r.expr(d.Value)
+		}
+	case *syntax.CondExpr:
+		e.Cond = call("$known", e.If, r.expr(e.Cond))
+		e.True, e.False = r.expr(e.True), r.expr(e.False)
+	case *syntax.UnaryExpr:
+		if e.X == nil {
+			break
+		}
+		e.X = r.expr(e.X)
+		if e.Op == syntax.NOT {
+			e.X = call("$known", e.OpPos, e.X)
+		}
+	case *syntax.BinaryExpr:
+		return r.binary(e)
+	case *syntax.CallExpr:
+		e.Fn = r.expr(e.Fn)
+		r.args(e.Args)
+	case *syntax.DotExpr:
+		return r.dot(e)
+	case *syntax.IndexExpr:
+		e.X = r.expr(e.X)
+		if _, literal := e.Y.(*syntax.Literal); !literal {
+			e.Y = call("$key", e.Lbrack, r.expr(e.Y))
+		}
+	case *syntax.SliceExpr:
+		e.X = call("$iter", e.Lbrack, r.expr(e.X))
+		for _, p := range []*syntax.Expr{&e.Lo, &e.Hi, &e.Step} {
+			if *p != nil {
+				*p = call("$key", e.Lbrack, r.expr(*p))
+			}
+		}
+	case *syntax.LambdaExpr:
+		r.params(e.Params)
+		e.Body = r.expr(e.Body)
+	case *syntax.Comprehension:
+		r.comprehension(e)
+	}
+	return e
+}
+
+func (r *rewriter) comprehension(e *syntax.Comprehension) {
+	for _, c := range e.Clauses {
+		switch c := c.(type) {
+		case *syntax.ForClause:
+			c.X = call("$iter", c.For, r.expr(c.X))
+			c.Vars = r.target(c.Vars)
+		case *syntax.IfClause:
+			c.Cond = call("$known", c.If, r.expr(c.Cond))
+		}
+	}
+	if d, ok := e.Body.(*syntax.DictEntry); ok {
+		d.Key, d.Value = r.expr(d.Key), r.expr(d.Value)
+		return
+	}
+	e.Body = r.expr(e.Body)
+}
+
+func (r *rewriter) binary(e *syntax.BinaryExpr) syntax.Expr {
+	x, y := r.expr(e.X), r.expr(e.Y)
+	if fn, ok := binary[e.Op]; ok {
+		return call(fn, e.OpPos, x, y)
+	}
+	if e.Op == syntax.AND || e.Op == syntax.OR {
+		x = call("$known", e.OpPos, x)
+	}
+	e.X, e.Y = x, y
+	return e
+}
+
+func (r *rewriter) dot(e *syntax.DotExpr) syntax.Expr {
+	e.X = r.expr(e.X)
+	if !guarded[e.Name.Name] {
+		return e
+	}
+	name := &syntax.Literal{Token: syntax.STRING, TokenPos: e.NamePos, Raw: `"` + e.Name.Name + `"`, Value: e.Name.Name}
+	return call("$attr", e.Dot, e.X, name)
+}
+
+func (r *rewriter) args(args []syntax.Expr) {
+	for i, a := range args {
+		switch a := a.(type) {
+		case *syntax.BinaryExpr:
+			if a.Op == syntax.EQ { // name = value
+				a.Y = r.expr(a.Y)
+				continue
+			}
+		case *syntax.UnaryExpr:
+			if a.Op == syntax.STAR || a.Op == syntax.STARSTAR {
+				a.X = call("$iter", a.OpPos, r.expr(a.X))
+				continue
+			}
+		}
+		args[i] = r.expr(a)
+	}
+}
+
+// call returns the expression fn(args...) that stands at pos.
+func call(fn string, pos syntax.Position, args ...syntax.Expr) syntax.Expr {
+	return &syntax.CallExpr{Fn: &syntax.Ident{NamePos: pos, Name: fn}, Lparen: pos, Args: args, Rparen: pos}
+}

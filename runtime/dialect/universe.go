@@ -1,0 +1,65 @@
+package dialect
+
+import (
+	"go.starlark.net/starlark"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// universe are Starlark's own functions, where they would decide on a value
+// that isn't known yet, or lose that a text is secret.
+var universe = func() starlark.StringDict {
+	d := make(starlark.StringDict)
+	// These look at the value itself.
+	for _, name := range []string{"len", "int", "float", "bool", "type", "hasattr", "dir", "hash", "ord", "chr", "range", "list", "tuple",
+		"enumerate", "zip", "reversed", "dict", "abs", "bytes"} {
+		d[name] = checked(name, func(v starlark.Value) (effect.Unknown, bool) {
+			u, ok := v.(effect.Unknown)
+			return u, ok
+		})
+	}
+	// These look at the elements.
+	for _, name := range []string{"any", "all", "sorted", "min", "max", "set"} {
+		d[name] = checked(name, effect.FindUnknown)
+	}
+	for _, name := range []string{"str", "repr"} {
+		d[name] = text(name)
+	}
+	return d
+}()
+
+func checked(name string, find func(starlark.Value) (effect.Unknown, bool)) *starlark.Builtin {
+	b := starlark.Universe[name].(*starlark.Builtin)
+	return starlark.NewBuiltin(name, func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		for _, v := range operandsOf(args, kwargs) {
+			if isScalar(v) {
+				continue
+			}
+			if u, ok := find(v); ok {
+				return nil, u.Deferred("passed to " + name + "()")
+			}
+			if _, ok := v.(*effect.Secret); ok && name != "type" && name != "bool" && name != "hasattr" && name != "len" {
+				return nil, fault.New(fault.Invalid, "a secret can't be passed to %s()", name)
+			}
+		}
+		if name == "len" && len(args) == 1 {
+			if s, ok := args[0].(*effect.Secret); ok {
+				return starlark.MakeInt(len(s.Reveal())), nil
+			}
+		}
+		return b.CallInternal(thread, args, kwargs)
+	})
+}
+
+func text(name string) *starlark.Builtin {
+	b := starlark.Universe[name].(*starlark.Builtin)
+	return starlark.NewBuiltin(name, func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		if len(args) != 1 {
+			return b.CallInternal(thread, args, kwargs)
+		}
+		return tainted(args, func(plain func(starlark.Value) starlark.Value) (starlark.Value, error) {
+			return b.CallInternal(thread, plain(args).(starlark.Tuple), kwargs)
+		})
+	})
+}
