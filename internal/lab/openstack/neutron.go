@@ -1,0 +1,401 @@
+package openstack
+
+import (
+	"sort"
+	"strings"
+	"time"
+)
+
+// network is Neutron's data: resources by kind and id, and the addresses in use by subnet.
+type network struct {
+	nouns  map[string]*noun // by collection name in the path: "networks"
+	things map[string]map[string]*thing
+	used   map[string]map[string]string // subnet id to address to port id
+	quotas map[string]map[string]int    // project to resource to limit, where it isn't the default
+	// external and externalSubnet are the provider's network that Config describes.
+	external, externalSubnet string
+}
+
+// thing is a Neutron resource; doc has its attributes but those that all have.
+type thing struct {
+	noun             *noun
+	id, project      string
+	doc              doc
+	tags             []string
+	created, updated time.Time
+	revision         int
+}
+
+// noun is what the generic code needs to know of a kind of resource.
+type noun struct {
+	name, plural string // "security_group", "security_groups"
+	missing      string // exception name of its 404
+	missingText  string // with %s for the id
+	attributes   []attribute
+	quota        string // resource name in quotas
+	taggable     bool
+	// create completes t.doc, which has the attributes sent and defaults; update gets the attributes sent
+	// only, and applies them to t.doc; remove undoes what create has allocated. visible widens who sees the
+	// thing beyond its project; show completes the copy that is sent.
+	create  func(*Cloud, *request, *thing) error
+	update  func(*Cloud, *request, *thing, doc) error
+	remove  func(*Cloud, *request, *thing) error
+	visible func(*Cloud, *thing) bool
+	show    func(*Cloud, *request, *thing, doc)
+	match   func(*Cloud, *thing, string, []string) (matched, known bool) // filters beyond attributes
+}
+
+func newNetwork() network {
+	n := network{nouns: map[string]*noun{}, things: map[string]map[string]*thing{}, used: map[string]map[string]string{}, quotas: map[string]map[string]int{}}
+	for _, x := range []*noun{networkNoun(), subnetNoun(), portNoun(), routerNoun(), floatingIPNoun(), securityGroupNoun(), securityGroupRuleNoun()} {
+		n.nouns[x.plural] = x
+		n.things[x.name] = map[string]*thing{}
+	}
+	return n
+}
+
+// thing finds a resource by kind and id, nil if there is none.
+func (c *Cloud) thing(kind, id string) *thing { return c.network.things[kind][id] }
+
+// each calls f for all resources of a kind, sorted by id.
+func (c *Cloud) each(kind string, f func(*thing)) {
+	all := c.network.things[kind]
+	for _, id := range sortedKeys(all) {
+		if t := all[id]; t != nil {
+			f(t)
+		}
+	}
+}
+
+func networkRoutes() []route {
+	return []route{
+		{method: "GET", pattern: "/", handle: (*Cloud).networkVersions, open: true},
+		{method: "GET", pattern: "/v2.0", handle: (*Cloud).networkVersion, open: true},
+		{method: "GET", pattern: "/v2.0/extensions", handle: (*Cloud).extensionList},
+		{method: "GET", pattern: "/v2.0/extensions/{alias}", handle: (*Cloud).extensionShow},
+		{method: "GET", pattern: "/v2.0/availability_zones", handle: (*Cloud).networkZones},
+		{method: "GET", pattern: "/v2.0/quotas/{project}", handle: (*Cloud).networkQuotaShow},
+		{method: "GET", pattern: "/v2.0/quotas/{project}/default", handle: (*Cloud).networkQuotaDefault},
+		{method: "GET", pattern: "/v2.0/quotas/{project}/{details}", handle: (*Cloud).networkQuotaDetails},
+		{method: "PUT", pattern: "/v2.0/quotas/{project}", handle: (*Cloud).networkQuotaUpdate},
+		{method: "DELETE", pattern: "/v2.0/quotas/{project}", handle: (*Cloud).networkQuotaReset},
+		{method: "PUT", pattern: "/v2.0/routers/{id}/add_router_interface", handle: (*Cloud).routerAttach},
+		{method: "PUT", pattern: "/v2.0/routers/{id}/remove_router_interface", handle: (*Cloud).routerDetach},
+		{method: "GET", pattern: "/v2.0/security-groups", handle: as("security_groups", (*Cloud).neutronList)},
+		{method: "POST", pattern: "/v2.0/security-groups", handle: as("security_groups", (*Cloud).neutronCreate)},
+		{method: "GET", pattern: "/v2.0/security-groups/{id}", handle: as("security_groups", (*Cloud).neutronShow)},
+		{method: "PUT", pattern: "/v2.0/security-groups/{id}", handle: as("security_groups", (*Cloud).neutronUpdate)},
+		{method: "DELETE", pattern: "/v2.0/security-groups/{id}", handle: as("security_groups", (*Cloud).neutronDelete)},
+		{method: "GET", pattern: "/v2.0/security-group-rules", handle: as("security_group_rules", (*Cloud).neutronList)},
+		{method: "POST", pattern: "/v2.0/security-group-rules", handle: as("security_group_rules", (*Cloud).neutronCreate)},
+		{method: "GET", pattern: "/v2.0/security-group-rules/{id}", handle: as("security_group_rules", (*Cloud).neutronShow)},
+		{method: "DELETE", pattern: "/v2.0/security-group-rules/{id}", handle: as("security_group_rules", (*Cloud).neutronDelete)},
+		{method: "GET", pattern: "/v2.0/{noun}", handle: (*Cloud).neutronList},
+		{method: "POST", pattern: "/v2.0/{noun}", handle: (*Cloud).neutronCreate},
+		{method: "GET", pattern: "/v2.0/{noun}/{id}", handle: (*Cloud).neutronShow},
+		{method: "PUT", pattern: "/v2.0/{noun}/{id}", handle: (*Cloud).neutronUpdate},
+		{method: "DELETE", pattern: "/v2.0/{noun}/{id}", handle: (*Cloud).neutronDelete},
+		{method: "GET", pattern: "/v2.0/{noun}/{id}/tags", handle: (*Cloud).tagList},
+		{method: "PUT", pattern: "/v2.0/{noun}/{id}/tags", handle: (*Cloud).tagReplace},
+		{method: "DELETE", pattern: "/v2.0/{noun}/{id}/tags", handle: (*Cloud).tagClear},
+		{method: "GET", pattern: "/v2.0/{noun}/{id}/tags/{tag}", handle: (*Cloud).tagCheck},
+		{method: "PUT", pattern: "/v2.0/{noun}/{id}/tags/{tag}", handle: (*Cloud).tagAdd},
+		{method: "DELETE", pattern: "/v2.0/{noun}/{id}/tags/{tag}", handle: (*Cloud).tagRemove},
+	}
+}
+
+// as names the noun of a route whose path spells it with dashes.
+func as(plural string, handle func(*Cloud, *request) (answer, error)) func(*Cloud, *request) (answer, error) {
+	return func(c *Cloud, r *request) (answer, error) {
+		r.args["noun"] = plural
+		return handle(c, r)
+	}
+}
+
+func refuseAs(status int, kind, message string) error {
+	return &refusal{status: status, kind: kind, message: message}
+}
+
+func (n *noun) notFound(id string) error {
+	return refuseAs(404, n.missing, strings.Replace(n.missingText, "%s", id, 1))
+}
+
+func (c *Cloud) nounOf(r *request) (*noun, error) {
+	n := c.network.nouns[strings.ReplaceAll(r.arg("noun"), "-", "_")]
+	if n == nil {
+		return nil, refuseAs(404, "HTTPNotFound", "The resource could not be found.")
+	}
+	return n, nil
+}
+
+// sees tells whether the caller may read the thing.
+func (c *Cloud) sees(r *request, t *thing) bool {
+	return r.token.admin || t.project == r.token.project.id || t.noun.visible != nil && t.noun.visible(c, t)
+}
+
+// find gives the thing that a path or body names, if the caller may read it; write asks for the right to change it.
+func (c *Cloud) findThing(r *request, n *noun, id string, write bool) (*thing, error) {
+	t := c.network.things[n.name][id]
+	if t == nil || !c.sees(r, t) {
+		return nil, n.notFound(id)
+	}
+	if write && !r.token.admin && t.project != r.token.project.id {
+		return nil, forbidden(r, "update_"+n.name)
+	}
+	return t, nil
+}
+
+func (c *Cloud) neutronShow(r *request) (answer, error) {
+	n, err := c.nounOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	c.ensureDefaultGroup(r)
+	t, err := c.findThing(r, n, r.arg("id"), false)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(doc{n.name: only(c.thingDoc(r, t), r.query["fields"])})
+}
+
+// thingDoc is the resource as the caller sees it.
+func (c *Cloud) thingDoc(r *request, t *thing) doc {
+	d := make(doc, len(t.doc)+8)
+	for k, v := range t.doc {
+		if a := t.noun.attribute(k); a == nil || !a.adminView || r.token == nil || r.token.admin {
+			d[k] = v
+		}
+	}
+	d["id"], d["tenant_id"], d["project_id"] = t.id, t.project, t.project
+	d["created_at"], d["updated_at"], d["revision_number"] = stamp(t.created), stamp(t.updated), t.revision
+	if t.noun.taggable {
+		d["tags"] = anyOf(t.tags)
+	}
+	if t.noun.show != nil {
+		t.noun.show(c, r, t, d)
+	}
+	return d
+}
+
+func (c *Cloud) neutronCreate(r *request) (answer, error) {
+	n, err := c.nounOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	c.ensureDefaultGroup(r)
+	whole, err := r.json()
+	if err != nil {
+		return answer{}, err
+	}
+	if bulk, isBulk := whole[n.plural].([]any); isBulk {
+		return c.bulkCreate(r, n, bulk)
+	}
+	in := object(whole, n.name)
+	if in == nil {
+		return answer{}, refuseAs(400, "HTTPBadRequest", "Unable to find '"+n.name+"' in request body")
+	}
+	t, err := c.makeThing(r, n, in)
+	if err != nil {
+		return answer{}, err
+	}
+	return created(doc{n.name: c.thingDoc(r, t)})
+}
+
+// bulkCreate makes all or none.
+func (c *Cloud) bulkCreate(r *request, n *noun, bulk []any) (answer, error) {
+	var made []*thing
+	for _, item := range bulk {
+		in, _ := item.(doc)
+		if inner := object(in, n.name); inner != nil {
+			in = inner
+		}
+		t, err := c.makeThing(r, n, in)
+		if err != nil {
+			for i := len(made) - 1; i >= 0; i-- {
+				if n.remove != nil {
+					n.remove(c, r, made[i])
+				}
+				delete(c.network.things[n.name], made[i].id)
+			}
+			return answer{}, err
+		}
+		made = append(made, t)
+	}
+	out := []any{}
+	for _, t := range made {
+		out = append(out, c.thingDoc(r, t))
+	}
+	return created(doc{n.plural: out})
+}
+
+func (c *Cloud) makeThing(r *request, n *noun, in doc) (*thing, error) {
+	owner, err := ownerOf(r, in)
+	if err != nil {
+		return nil, err
+	}
+	d, err := n.accept(r, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkQuota(owner, n.quota, 1); err != nil {
+		return nil, err
+	}
+	return c.addThing(r, n, owner, d)
+}
+
+// addThing stores a new resource; r may be nil when the Cloud makes it by itself.
+func (c *Cloud) addThing(r *request, n *noun, owner string, d doc) (*thing, error) {
+	t := &thing{noun: n, id: c.ids.uuid(), project: owner, doc: d, created: c.now(), updated: c.now(), revision: 1}
+	if n.create != nil {
+		if err := n.create(c, r, t); err != nil {
+			return nil, err
+		}
+	}
+	c.network.things[n.name][t.id] = t
+	c.conceal(r, n.name, t.id)
+	return t, nil
+}
+
+func ownerOf(r *request, in doc) (string, error) {
+	owner := str(in, "project_id")
+	if t := str(in, "tenant_id"); t != "" {
+		if owner != "" && owner != t {
+			return "", refuseAs(400, "HTTPBadRequest", "'project_id' and 'tenant_id' do not match")
+		}
+		owner = t
+	}
+	if owner == "" {
+		owner = r.token.project.id
+	}
+	if owner != r.token.project.id && !r.token.admin {
+		return "", refuseAs(400, "HTTPBadRequest", "Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires admin privileges")
+	}
+	return owner, nil
+}
+
+func (c *Cloud) neutronUpdate(r *request) (answer, error) {
+	n, err := c.nounOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	t, err := c.findThing(r, n, r.arg("id"), true)
+	if err != nil {
+		return answer{}, err
+	}
+	whole, err := r.json()
+	if err != nil {
+		return answer{}, err
+	}
+	in := object(whole, n.name)
+	if in == nil {
+		return answer{}, refuseAs(400, "HTTPBadRequest", "Unable to find '"+n.name+"' in request body")
+	}
+	if want := r.http.Header.Get("If-Match"); want != "" && want != "revision_number="+text(t.revision) {
+		return answer{}, refuseAs(412, "RevisionNumberConstraintFailed", "Constrained to "+strings.TrimPrefix(want, "revision_number=")+", but current revision is "+text(t.revision))
+	}
+	d, err := n.acceptUpdate(r, in)
+	if err != nil {
+		return answer{}, err
+	}
+	if n.update != nil {
+		if err := n.update(c, r, t, d); err != nil {
+			return answer{}, err
+		}
+	}
+	for k, v := range d {
+		t.doc[k] = v
+	}
+	c.touch(t)
+	return ok(doc{n.name: c.thingDoc(r, t)})
+}
+
+func (c *Cloud) touch(t *thing) {
+	t.updated = c.now()
+	t.revision++
+}
+
+func (c *Cloud) neutronDelete(r *request) (answer, error) {
+	n, err := c.nounOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	t, err := c.findThing(r, n, r.arg("id"), true)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := c.removeThing(r, t); err != nil {
+		return answer{}, err
+	}
+	return noContent()
+}
+
+func (c *Cloud) removeThing(r *request, t *thing) error {
+	if t.noun.remove != nil {
+		if err := t.noun.remove(c, r, t); err != nil {
+			return err
+		}
+	}
+	delete(c.network.things[t.noun.name], t.id)
+	return nil
+}
+
+// only keeps the fields asked for.
+func only(d doc, fields []string) doc {
+	if len(fields) == 0 {
+		return d
+	}
+	out := doc{}
+	for _, f := range fields {
+		if v, found := d[f]; found {
+			out[f] = v
+		}
+	}
+	return out
+}
+
+func (c *Cloud) networkVersions(r *request) (answer, error) {
+	return ok(doc{"versions": []any{doc{"id": "v2.0", "status": "CURRENT", "links": []any{doc{"rel": "self", "href": r.base + "/network/v2.0/"}}}}})
+}
+
+func (c *Cloud) networkVersion(r *request) (answer, error) {
+	var out []any
+	for plural, n := range c.network.nouns {
+		out = append(out, doc{"name": n.name, "collection": plural, "links": []any{doc{"rel": "self", "href": r.base + "/network/v2.0/" + plural}}})
+	}
+	sort.Slice(out, func(i, j int) bool { return str(out[i].(doc), "name") < str(out[j].(doc), "name") })
+	return ok(doc{"resources": out})
+}
+
+var networkExtensions = []string{"allowed-address-pairs", "availability_zone", "binding", "bulk", "dns-integration", "external-net",
+	"extra_dhcp_opt", "extraroute", "ext-gw-mode", "filter-validation", "net-mtu", "net-mtu-writable", "network_availability_zone", "pagination",
+	"port-security", "project-id", "provider", "quota_details", "quotas", "revision-if-match", "router", "router_availability_zone", "security-group",
+	"sorting", "standard-attr-description", "standard-attr-revisions", "standard-attr-tag", "standard-attr-timestamp", "subnet-service-types"}
+
+func extensionDoc(alias string) doc {
+	return doc{"alias": alias, "name": alias, "description": "", "links": []any{}, "updated": "2016-01-01T00:00:00-00:00"}
+}
+
+func (c *Cloud) extensionList(*request) (answer, error) {
+	var out []any
+	for _, alias := range networkExtensions {
+		out = append(out, extensionDoc(alias))
+	}
+	return ok(doc{"extensions": out})
+}
+
+func (c *Cloud) extensionShow(r *request) (answer, error) {
+	for _, alias := range networkExtensions {
+		if alias == r.arg("alias") {
+			return ok(doc{"extension": extensionDoc(alias)})
+		}
+	}
+	return answer{}, refuseAs(404, "HTTPNotFound", "Extension with alias "+r.arg("alias")+" does not exist")
+}
+
+func (c *Cloud) networkZones(*request) (answer, error) {
+	out := []any{}
+	for _, kind := range []string{"network", "router"} {
+		out = append(out, doc{"name": "nova", "resource": kind, "state": "available"})
+	}
+	return ok(doc{"availability_zones": out})
+}

@@ -1,0 +1,139 @@
+package openstack
+
+import "strings"
+
+func networkNoun() *noun {
+	attrs := append(nameAttributes(),
+		attribute{name: "admin_state_up", post: true, put: true, fallback: true, check: checkBool},
+		attribute{name: "shared", post: true, put: true, fallback: false, check: checkBool, admin: true},
+		attribute{name: "router:external", post: true, put: true, fallback: false, check: checkBool, admin: true},
+		attribute{name: "is_default", post: true, put: true, fallback: false, check: checkBool, admin: true, lazy: true},
+		attribute{name: "mtu", post: true, put: true, fallback: 1450, check: checkInt(68, 9000)},
+		attribute{name: "port_security_enabled", post: true, put: true, fallback: true, check: checkBool},
+		attribute{name: "dns_domain", post: true, put: true, fallback: "", check: checkName},
+		attribute{name: "availability_zone_hints", post: true, fallback: []any{}},
+		attribute{name: "provider:network_type", post: true, lazy: true, admin: true, adminView: true},
+		attribute{name: "provider:physical_network", post: true, lazy: true, admin: true, adminView: true},
+		attribute{name: "provider:segmentation_id", post: true, lazy: true, admin: true, adminView: true},
+		attribute{name: "qos_policy_id", post: true, put: true, check: checkUUIDOrNone},
+		attribute{name: "subnets", lazy: true}, attribute{name: "status", lazy: true}, attribute{name: "availability_zones", lazy: true},
+		attribute{name: "ipv4_address_scope", lazy: true}, attribute{name: "ipv6_address_scope", lazy: true})
+	return &noun{name: "network", plural: "networks", missing: "NetworkNotFound", missingText: "Network %s could not be found.",
+		attributes: attrs, quota: "network", taggable: true,
+		create: (*Cloud).networkCreate, update: (*Cloud).networkUpdate, remove: (*Cloud).networkRemove,
+		show: func(c *Cloud, _ *request, t *thing, d doc) {
+			d["subnets"] = []any{}
+			for _, s := range c.subnetsOf(t.id) {
+				d["subnets"] = append(d["subnets"].([]any), s.id)
+			}
+			if t.doc["router:external"] != true {
+				delete(d, "is_default")
+			}
+		},
+		visible: func(_ *Cloud, t *thing) bool { return t.doc["shared"] == true || t.doc["router:external"] == true },
+	}
+}
+
+func (c *Cloud) networkCreate(_ *request, t *thing) error {
+	d := t.doc
+	d["status"], d["ipv4_address_scope"], d["ipv6_address_scope"], d["availability_zones"] = "ACTIVE", nil, nil, []any{}
+	if !has(d, "is_default") {
+		d["is_default"] = false
+	}
+	if !has(d, "provider:network_type") {
+		d["provider:network_type"], d["provider:physical_network"] = "vxlan", nil
+		used := map[any]bool{}
+		c.each("network", func(o *thing) { used[o.doc["provider:segmentation_id"]] = true })
+		for vni := 1; ; vni++ {
+			if !used[vni] {
+				d["provider:segmentation_id"] = vni
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Cloud) networkUpdate(_ *request, t *thing, d doc) error {
+	if d["router:external"] == false && t.doc["router:external"] == true {
+		inUse := false
+		c.each("port", func(p *thing) {
+			inUse = inUse || str(p.doc, "network_id") == t.id && str(p.doc, "device_owner") == ownerGateway
+		})
+		if inUse {
+			return refuseAs(409, "ExternalNetworkInUse", "External network "+t.id+" cannot be updated to be made non-external, since it has existing gateway ports.")
+		}
+	}
+	return nil
+}
+
+// networkRemove takes the subnets along; ports keep a network alive.
+func (c *Cloud) networkRemove(_ *request, t *thing) error {
+	var ports []string
+	c.each("port", func(p *thing) {
+		if str(p.doc, "network_id") == t.id && str(p.doc, "device_owner") != ownerDHCP {
+			ports = append(ports, "'"+p.id+"'")
+		}
+	})
+	if ports != nil {
+		return refuseAs(409, "NetworkInUse", "Unable to complete operation on network "+t.id+". There are one or more ports still in use on the network, id for these ports is "+strings.Join(ports, ",")+".")
+	}
+	for _, s := range c.subnetsOf(t.id) {
+		delete(c.network.things["subnet"], s.id)
+		delete(c.network.used, s.id)
+	}
+	return nil
+}
+
+// subnetsOf lists a network's subnets in the order in which they were made.
+func (c *Cloud) subnetsOf(networkID string) []*thing {
+	var out []*thing
+	c.each("subnet", func(s *thing) {
+		if str(s.doc, "network_id") == networkID {
+			out = append(out, s)
+		}
+	})
+	for i := range out { // few: insertion sort by age
+		for j := i; j > 0 && out[j].created.Before(out[j-1].created); j-- {
+			out[j], out[j-1] = out[j-1], out[j]
+		}
+	}
+	return out
+}
+
+// seedNetwork makes the external network with its subnet, owned by the first project of the first user.
+func (c *Cloud) seedNetwork() {
+	if len(c.cfg.Users) == 0 {
+		return
+	}
+	owner := c.identity.projectNamed(c.cfg.Users[0].Projects[0]).id
+	defaults := func(kind string) doc {
+		d := doc{}
+		for _, a := range c.network.nouns[kind].attributes {
+			if !a.lazy {
+				d[a.name] = a.fallback
+			}
+		}
+		return d
+	}
+	must := func(t *thing, err error) *thing {
+		if err != nil {
+			panic("openstack: making the external network: " + err.Error())
+		}
+		return t
+	}
+	d := defaults("networks")
+	d["name"], d["router:external"], d["mtu"] = c.cfg.External.Name, true, 1500
+	d["provider:network_type"], d["provider:physical_network"], d["provider:segmentation_id"] = "flat", "physnet1", nil
+	net := must(c.addThing(nil, c.network.nouns["networks"], owner, d))
+	prefix, err := checkSubnet(c.cfg.External.CIDR)
+	if err != nil {
+		panic("openstack: external network: " + err.Error())
+	}
+	d = defaults("subnets")
+	d["name"], d["network_id"], d["cidr"], d["ip_version"], d["enable_dhcp"] = c.cfg.External.Name+"-subnet", net.id, prefix, 4, false
+	start, end := externalRange(prefix.(string), c.cfg.External)
+	d["allocation_pools"] = []any{doc{"start": start, "end": end}}
+	sub := must(c.addThing(nil, c.network.nouns["subnets"], owner, d))
+	c.network.external, c.network.externalSubnet = net.id, sub.id
+}

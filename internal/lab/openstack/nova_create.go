@@ -1,0 +1,377 @@
+package openstack
+
+import (
+	"encoding/base64"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// networkRequest is one entry of a create's networks.
+type networkRequest struct{ network, port, fixedIP, tag string }
+
+var minVersionOf = map[string]int{"description": 19, "tags": 52, "hostname": 90, "trusted_image_certificates": 63, "host": 74, "hypervisor_hostname": 74}
+
+func (c *Cloud) serverCreate(r *request) (answer, error) {
+	whole, err := r.json()
+	if err != nil {
+		return answer{}, err
+	}
+	in := object(whole, "server")
+	if in == nil {
+		return answer{}, invalidField("server", whole["server"], "'server' is a required property")
+	}
+	for k, version := range minVersionOf {
+		if has(in, k) && r.version < version {
+			return answer{}, refuse(400, "Invalid input for field/attribute server. Value: {}. Additional properties are not allowed ('%s' was unexpected)", k)
+		}
+	}
+	s, err := c.newServer(r, in)
+	if err != nil {
+		return answer{}, err
+	}
+	hints := object(whole, "os:scheduler_hints")
+	if hints == nil {
+		hints = object(whole, "OS-SCH-HNT:scheduler_hints")
+	}
+	if s.serverGroup = str(hints, "group"); s.serverGroup != "" {
+		if g := c.compute.groups[s.serverGroup]; g == nil || g.project != s.project {
+			return answer{}, refuse(400, "Instance group %s could not be found.", s.serverGroup)
+		}
+	}
+	count := 1
+	if n, given := integer(in["min_count"]); given {
+		count = n
+	}
+	if n, given := integer(in["max_count"]); given {
+		if n < count {
+			return answer{}, refuse(400, "min_count must be <= max_count")
+		}
+		count = n
+	}
+	if count < 1 {
+		return answer{}, invalidField("min_count", in["min_count"], "it is less than the minimum of 1")
+	}
+	if err := c.checkComputeQuota(s.project, count, s.flavor); err != nil {
+		return answer{}, err
+	}
+	s.shouldFail = r.fault != nil && r.fault.Outcome == "error"
+	for i := range count {
+		one := *s
+		one.id = c.ids.uuid()
+		one.metadata = map[string]string{}
+		for k, v := range s.metadata {
+			one.metadata[k] = v
+		}
+		if count > 1 {
+			one.name = s.name + "-" + strconv.Itoa(i+1)
+		}
+		if one.hostname == "" {
+			one.hostname = hostnameOf(one.name)
+		}
+		if i == 0 {
+			s = &one
+		}
+		c.compute.servers[one.id] = &one
+		c.conceal(r, "server", one.id)
+		c.boot(&one)
+	}
+	if v, given := in["return_reservation_id"].(bool); given && v {
+		return accepted(doc{"reservation_id": s.reservation})
+	}
+	groups := []any{}
+	for _, g := range s.groups {
+		groups = append(groups, doc{"name": g})
+	}
+	password := str(in, "adminPass")
+	if password == "" {
+		password = newSecret()[:12]
+	}
+	a, _ := accepted(doc{"server": doc{"id": s.id, "links": r.links("servers", s.id), "OS-DCF:diskConfig": "MANUAL", "security_groups": groups, "adminPass": password}})
+	a.header = map[string][]string{"Location": {r.base + "/compute/v2.1/servers/" + s.id}}
+	return a, nil
+}
+
+var notHostname = regexp.MustCompile(`[^a-z0-9-]+`)
+
+func hostnameOf(name string) string {
+	h := strings.Trim(notHostname.ReplaceAllString(strings.ToLower(strings.NewReplacer(" ", "-", "_", "-", ".", "-").Replace(name)), ""), "-")
+	if h == "" {
+		return "server"
+	}
+	return h[:min(len(h), 63)]
+}
+
+// newServer checks everything that Nova checks before it answers.
+func (c *Cloud) newServer(r *request, in doc) (*server, error) {
+	now := c.now()
+	s := &server{project: r.token.project.id, user: r.token.user.id, created: now, updated: now, vmState: "building", taskState: "scheduling",
+		reservation: "r-" + c.ids.hex()[:8], hostname: str(in, "hostname"), accessV4: str(in, "accessIPv4"), accessV6: str(in, "accessIPv6")}
+	name, isText := in["name"].(string)
+	if s.name = strings.TrimSpace(name); !isText || s.name == "" || len(s.name) > 255 {
+		return nil, invalidField("name", in["name"], "'"+text(in["name"])+"' is too short")
+	}
+	if r.version >= 19 {
+		s.description = in["description"]
+	} else {
+		s.description = s.name
+	}
+	var valid bool
+	if s.metadata, valid = stringMap(in["metadata"]); !valid {
+		return nil, invalidField("metadata", in["metadata"], "a value is not of type 'string'")
+	}
+	if limit := c.computeLimit(s.project, "metadata_items"); limit >= 0 && len(s.metadata) > limit {
+		return nil, refuse(403, "Maximum number of metadata items exceeds %d", limit)
+	}
+	if s.tags, valid = texts(in["tags"]); !valid {
+		return nil, invalidField("tags", in["tags"], "an item is not of type 'string'")
+	}
+	if s.userData = str(in, "user_data"); s.userData != "" {
+		if len(s.userData) > 65535 {
+			return nil, invalidField("user_data", "...", "it is too long")
+		}
+		if _, err := base64.StdEncoding.DecodeString(s.userData); err != nil {
+			return nil, invalidField("user_data", s.userData, "'"+s.userData+"' is not a 'base64'")
+		}
+	}
+	if v, given := in["config_drive"]; given && v != nil {
+		if s.configDrive, valid = parseBool(v); !valid {
+			return nil, refuse(400, "Invalid config_drive provided.")
+		}
+	}
+	if key := str(in, "key_name"); key != "" {
+		k := c.compute.keypairs[s.user][key]
+		if k == nil {
+			return nil, refuse(400, "Invalid key_name provided.")
+		}
+		s.keyName, s.publicKey = key, k.publicKey
+	}
+	if s.zone = str(in, "availability_zone"); s.zone != "" {
+		zone, _, _ := strings.Cut(s.zone, ":")
+		if !c.zoneExists(zone) {
+			return nil, refuse(400, "The requested availability zone is not available")
+		}
+		s.zone = zone
+	}
+	if err := c.checkFlavorAndImage(r, in, s); err != nil {
+		return nil, err
+	}
+	if err := c.checkServerGroups(r, in, s); err != nil {
+		return nil, err
+	}
+	return s, c.checkNetworks(r, in, s)
+}
+
+func (c *Cloud) zoneExists(zone string) bool {
+	for _, h := range c.compute.hosts {
+		if h.zone == zone {
+			return true
+		}
+	}
+	return false
+}
+
+func refID(v any) string {
+	s := text(v)
+	return s[strings.LastIndex(s, "/")+1:]
+}
+
+func (c *Cloud) checkFlavorAndImage(r *request, in doc, s *server) error {
+	if !has(in, "flavorRef") {
+		return invalidField("server", "{}", "'flavorRef' is a required property")
+	}
+	ref := refID(in["flavorRef"])
+	f := c.compute.flavors[ref]
+	if f == nil {
+		return refuse(400, "Flavor %s could not be found.", ref)
+	}
+	s.flavor = f.frozen()
+	s.image = refID(in["imageRef"])
+	for _, x := range list(in, "block_device_mapping_v2") {
+		b, _ := x.(doc)
+		source, destination := str(b, "source_type"), str(b, "destination_type")
+		switch {
+		case source == "volume" || source == "snapshot":
+			return refuse(400, "Block Device Mapping is Invalid: failed to get %s %s.", source, str(b, "uuid"))
+		case source == "image" && destination == "volume" || source == "blank" && destination == "volume":
+			if n, valid := integer(b["volume_size"]); !valid || n < 1 {
+				return refuse(400, "Block Device Mapping is Invalid: Images with destination_type 'volume' need to have a non-zero size specified")
+			}
+			s.volumes = append(s.volumes, c.ids.uuid())
+		}
+		if boot, given := integer(b["boot_index"]); given && boot == 0 && source == "image" {
+			if _, err := c.bootImage(r, str(b, "uuid"), s); err != nil {
+				return err
+			}
+			s.imageName = c.image.all[str(b, "uuid")].name()
+			if destination == "volume" {
+				s.image = ""
+			} else {
+				s.image = str(b, "uuid")
+			}
+			return nil
+		}
+	}
+	if s.image == "" {
+		return refuse(400, "Invalid imageRef provided.")
+	}
+	img, err := c.bootImage(r, s.image, s)
+	if err != nil {
+		return err
+	}
+	s.imageName = img.name()
+	return nil
+}
+
+func (c *Cloud) bootImage(r *request, id string, s *server) (*image, error) {
+	img := c.image.all[id]
+	if img == nil || !img.visibleTo(r.token) {
+		return nil, refuse(400, "Can not find requested image")
+	}
+	if img.status != "active" {
+		return nil, refuse(400, "Image %s is not active.", id)
+	}
+	if img.minRAM > s.flavor.ram {
+		return nil, refuse(400, "Flavor's memory is too small for requested image.")
+	}
+	if s.flavor.disk > 0 && img.minDisk > s.flavor.disk {
+		return nil, refuse(400, "Flavor's disk is smaller than the minimum size specified in image metadata. Flavor disk is %d bytes, minimum size is %d bytes.", s.flavor.disk<<30, img.minDisk<<30)
+	}
+	if s.flavor.disk > 0 && int64(len(img.data)) > int64(s.flavor.disk)<<30 {
+		return nil, refuse(400, "Flavor's disk is too small for requested image. Flavor disk is %d bytes, image is %d bytes.", s.flavor.disk<<30, len(img.data))
+	}
+	return img, nil
+}
+
+func (c *Cloud) checkServerGroups(r *request, in doc, s *server) error {
+	for _, x := range list(in, "security_groups") {
+		g, _ := x.(doc)
+		name := str(g, "name")
+		var found []*thing
+		c.each("security_group", func(t *thing) {
+			if t.project == s.project && (str(t.doc, "name") == name || t.id == name) {
+				found = append(found, t)
+			}
+		})
+		switch len(found) {
+		case 0:
+			if name == "default" {
+				found = append(found, c.defaultGroup(s.project))
+				break
+			}
+			return refuse(400, "Security group %s not found for project %s.", name, s.project)
+		case 1:
+		default:
+			return refuse(409, "Multiple security groups found matching '%s'. Use an ID to be more specific.", name)
+		}
+		s.groups, s.groupIDs = append(s.groups, name), append(s.groupIDs, found[0].id)
+	}
+	if s.groups == nil {
+		s.groups = []string{"default"}
+	}
+	return nil
+}
+
+// checkNetworks resolves what the server is to be plugged into.
+func (c *Cloud) checkNetworks(r *request, in doc, s *server) error {
+	switch v := in["networks"].(type) {
+	case nil:
+		if r.version >= 37 {
+			return invalidField("server", "{}", "'networks' is a required property")
+		}
+		return c.pickNetwork(r, s, false)
+	case string:
+		if r.version < 37 {
+			return invalidField("networks", v, "'"+v+"' is not of type 'array'")
+		}
+		switch v {
+		case "none":
+			return nil
+		case "auto":
+			return c.pickNetwork(r, s, true)
+		}
+		return invalidField("networks", v, "'"+v+"' is not one of ['auto', 'none']")
+	case []any:
+		for _, x := range v {
+			o, _ := x.(doc)
+			n := networkRequest{str(o, "uuid"), str(o, "port"), str(o, "fixed_ip"), str(o, "tag")}
+			if err := c.checkNetwork(r, n, s); err != nil {
+				return err
+			}
+			s.requested = append(s.requested, n)
+		}
+		if len(v) == 0 {
+			return c.pickNetwork(r, s, false)
+		}
+		return nil
+	}
+	return invalidField("networks", in["networks"], "it is not of type 'array'")
+}
+
+func (c *Cloud) checkNetwork(r *request, n networkRequest, s *server) error {
+	if n.port != "" {
+		p := c.thing("port", n.port)
+		switch {
+		case p == nil || !c.sees(r, p):
+			return refuse(400, "Port id %s could not be found.", n.port)
+		case str(p.doc, "device_id") != "":
+			return refuse(409, "Port %s is still in use.", n.port)
+		case len(fixedIPs(p)) == 0:
+			return refuse(400, "Port %s requires a FixedIP in order to be used.", n.port)
+		}
+		for _, other := range s.requested {
+			if other.port == n.port {
+				return refuse(400, "Port %s is still in use.", n.port)
+			}
+		}
+		return nil
+	}
+	if n.network == "" {
+		return refuse(400, "Bad network format: missing 'uuid'")
+	}
+	net := c.thing("network", n.network)
+	if net == nil || !c.sees(r, net) {
+		return refuse(400, "Network %s could not be found.", n.network)
+	}
+	if net.doc["router:external"] == true && net.doc["shared"] != true && !r.token.admin {
+		return refuse(403, "It is not allowed to create an interface on external network %s", n.network)
+	}
+	subnets := c.subnetsOf(net.id)
+	if len(subnets) == 0 {
+		return refuse(400, "Network %s requires a subnet in order to boot instances on.", n.network)
+	}
+	if n.fixedIP != "" {
+		for _, sub := range subnets {
+			if usable(sub, n.fixedIP) {
+				if port := c.network.used[sub.id][n.fixedIP]; port != "" {
+					return refuse(400, "Fixed IP address %s is already in use on instance %s.", n.fixedIP, str(c.thing("port", port).doc, "device_id"))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// pickNetwork chooses the only network that the project can use.
+func (c *Cloud) pickNetwork(r *request, s *server, must bool) error {
+	var found []*thing
+	c.each("network", func(t *thing) {
+		if (t.project == s.project || t.doc["shared"] == true) && t.doc["router:external"] != true {
+			found = append(found, t)
+		}
+	})
+	switch {
+	case len(found) == 0 && must:
+		return refuse(400, "Unable to automatically allocate a network for project %s", s.project)
+	case len(found) == 0:
+		return nil
+	case len(found) > 1:
+		return refuse(409, "Multiple possible networks found, use a Network ID to be more specific.")
+	}
+	n := networkRequest{network: found[0].id}
+	if err := c.checkNetwork(r, n, s); err != nil {
+		return err
+	}
+	s.requested = []networkRequest{n}
+	return nil
+}

@@ -1,0 +1,107 @@
+package openstack
+
+import "slices"
+
+func interfaceAttachment(p *thing) doc {
+	ips := []any{}
+	for _, ip := range fixedIPs(p) {
+		ips = append(ips, doc{"subnet_id": ip.subnet, "ip_address": ip.address})
+	}
+	return doc{"port_state": p.doc["status"], "port_id": p.id, "net_id": p.doc["network_id"], "mac_addr": p.doc["mac_address"], "fixed_ips": ips}
+}
+
+func (c *Cloud) interfaceList(r *request) (answer, error) {
+	s, err := c.findServer(r, r.arg("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	out := []any{}
+	for _, n := range s.nics {
+		if p := c.thing("port", n.port); p != nil {
+			out = append(out, interfaceAttachment(p))
+		}
+	}
+	return ok(doc{"interfaceAttachments": out})
+}
+
+func (c *Cloud) interfaceAttach(r *request) (answer, error) {
+	s, err := c.findServer(r, r.arg("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	if err := needState(s, "attach_interface", true, "active", "paused", "stopped"); err != nil {
+		return answer{}, err
+	}
+	in, err := r.object("interfaceAttachment")
+	if err != nil {
+		return answer{}, err
+	}
+	n := networkRequest{network: str(in, "net_id"), port: str(in, "port_id")}
+	if n.network != "" && n.port != "" {
+		return answer{}, refuse(400, "Must not input both network_id and port_id")
+	}
+	if ips := list(in, "fixed_ips"); len(ips) > 0 {
+		o, _ := ips[0].(doc)
+		n.fixedIP = str(o, "ip_address")
+	}
+	if n.network == "" && n.port == "" {
+		probe := *s
+		if err := c.pickNetwork(r, &probe, true); err != nil {
+			return answer{}, err
+		}
+		n = probe.requested[0]
+	}
+	if err := c.checkNetwork(r, n, s); err != nil {
+		if e, isRefusal := err.(*refusal); isRefusal && n.port != "" && c.thing("port", n.port) == nil {
+			e.status = 404
+		}
+		return answer{}, err
+	}
+	port, err := c.plugOne(s, n)
+	if err != nil {
+		return answer{}, err
+	}
+	c.tellAddresses(s)
+	return ok(doc{"interfaceAttachment": interfaceAttachment(port)})
+}
+
+func (c *Cloud) interfaceDetach(r *request) (answer, error) {
+	s, err := c.findServer(r, r.arg("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	if err := needState(s, "detach_interface", true, "active", "paused", "stopped"); err != nil {
+		return answer{}, err
+	}
+	at := slices.IndexFunc(s.nics, func(n nic) bool { return n.port == r.arg("port") })
+	if at < 0 {
+		return answer{}, refuse(404, "Instance %s doesn't have interface for port %s", s.id, r.arg("port"))
+	}
+	c.unplugOne(s.nics[at])
+	s.nics = slices.Delete(slices.Clone(s.nics), at, at+1)
+	return answer{status: 202}, nil
+}
+
+func (c *Cloud) volumeAttachments(r *request) (answer, error) {
+	s, err := c.findServer(r, r.arg("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	out := []any{}
+	for _, v := range s.volumes {
+		out = append(out, doc{"id": v, "volumeId": v, "serverId": s.id, "device": "/dev/vda"})
+	}
+	return ok(doc{"volumeAttachments": out})
+}
+
+// volumeAttach finds no volume: the lab has no Cinder.
+func (c *Cloud) volumeAttach(r *request) (answer, error) {
+	if _, err := c.findServer(r, r.arg("id")); err != nil {
+		return answer{}, err
+	}
+	in, err := r.object("volumeAttachment")
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{}, refuse(404, "Volume %s could not be found.", str(in, "volumeId"))
+}

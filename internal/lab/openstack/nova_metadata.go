@@ -1,0 +1,180 @@
+package openstack
+
+import (
+	"net/http"
+	"slices"
+)
+
+func (c *Cloud) metadataShow(r *request) (answer, error) {
+	s, err := c.findServer(r, r.arg("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(doc{"metadata": s.metadata})
+}
+
+// changeMetadata checks the merged metadata and sets it.
+func (c *Cloud) changeMetadata(s *server, m map[string]string) error {
+	for k, v := range m {
+		if k == "" || len(k) > 255 || len(v) > 255 {
+			return invalidField("metadata", k, "keys have 1 to 255 characters, values at most 255")
+		}
+	}
+	if limit := c.computeLimit(s.project, "metadata_items"); limit >= 0 && len(m) > limit {
+		return refuse(403, "Maximum number of metadata items exceeds %d", limit)
+	}
+	s.metadata, s.updated = m, c.now()
+	return nil
+}
+
+func (c *Cloud) metadataBody(r *request, merge bool) (answer, error) {
+	s, err := c.findServer(r, r.arg("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	in, err := r.json()
+	if err != nil {
+		return answer{}, err
+	}
+	sent, valid := stringMap(in["metadata"])
+	if !valid || !has(in, "metadata") {
+		return answer{}, invalidField("metadata", in["metadata"], "it is not an object of strings")
+	}
+	m := map[string]string{}
+	if merge {
+		for k, v := range s.metadata {
+			m[k] = v
+		}
+	}
+	for k, v := range sent {
+		m[k] = v
+	}
+	if err := c.changeMetadata(s, m); err != nil {
+		return answer{}, err
+	}
+	return ok(doc{"metadata": s.metadata})
+}
+
+func (c *Cloud) metadataUpdate(r *request) (answer, error)  { return c.metadataBody(r, true) }
+func (c *Cloud) metadataReplace(r *request) (answer, error) { return c.metadataBody(r, false) }
+
+func (c *Cloud) metadatumShow(r *request) (answer, error) {
+	s, err := c.findServer(r, r.arg("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	v, found := s.metadata[r.arg("key")]
+	if !found {
+		return answer{}, refuse(404, "Metadata item was not found")
+	}
+	return ok(doc{"meta": doc{r.arg("key"): v}})
+}
+
+func (c *Cloud) metadatumSet(r *request) (answer, error) {
+	s, err := c.findServer(r, r.arg("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	in, err := r.object("meta")
+	if err != nil {
+		return answer{}, err
+	}
+	sent, valid := stringMap(in)
+	if _, named := sent[r.arg("key")]; !valid || !named || len(sent) != 1 {
+		return answer{}, refuse(400, "Request body and URI mismatch")
+	}
+	m := map[string]string{r.arg("key"): sent[r.arg("key")]}
+	for k, v := range s.metadata {
+		if k != r.arg("key") {
+			m[k] = v
+		}
+	}
+	if err := c.changeMetadata(s, m); err != nil {
+		return answer{}, err
+	}
+	return ok(doc{"meta": sent})
+}
+
+func (c *Cloud) metadatumDelete(r *request) (answer, error) {
+	s, err := c.findServer(r, r.arg("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	if _, found := s.metadata[r.arg("key")]; !found {
+		return answer{}, refuse(404, "Metadata item was not found")
+	}
+	delete(s.metadata, r.arg("key"))
+	s.updated = c.now()
+	return noContent()
+}
+
+func (c *Cloud) taggedServer(r *request) (*server, error) {
+	if r.version < 26 {
+		return nil, tooOld()
+	}
+	return c.findServer(r, r.arg("id"))
+}
+
+func (c *Cloud) serverTags(r *request) (answer, error) {
+	s, err := c.taggedServer(r)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(doc{"tags": anyOf(s.tags)})
+}
+
+func (c *Cloud) serverTagsReplace(r *request) (answer, error) {
+	s, err := c.taggedServer(r)
+	if err != nil {
+		return answer{}, err
+	}
+	in, err := r.json()
+	if err != nil {
+		return answer{}, err
+	}
+	tags, valid := texts(in["tags"])
+	if !valid || len(tags) > 50 {
+		return answer{}, invalidField("tags", in["tags"], "it is no list of at most 50 texts")
+	}
+	slices.Sort(tags)
+	s.tags = slices.Compact(tags)
+	return ok(doc{"tags": anyOf(s.tags)})
+}
+
+func (c *Cloud) serverTagsClear(r *request) (answer, error) {
+	s, err := c.taggedServer(r)
+	if err != nil {
+		return answer{}, err
+	}
+	s.tags = nil
+	return noContent()
+}
+
+func (c *Cloud) serverTagAdd(r *request) (answer, error) {
+	s, err := c.taggedServer(r)
+	if err != nil {
+		return answer{}, err
+	}
+	if slices.Contains(s.tags, r.arg("tag")) {
+		return noContent()
+	}
+	if len(s.tags) >= 50 {
+		return answer{}, refuse(400, "The number of tags exceeded the per-server limit 50")
+	}
+	s.tags = append(slices.Clone(s.tags), r.arg("tag"))
+	slices.Sort(s.tags)
+	return answer{status: 201, header: http.Header{"Location": {r.base + r.http.URL.Path}}}, nil
+}
+
+func (c *Cloud) serverTagRemove(r *request) (answer, error) {
+	s, err := c.taggedServer(r)
+	if err != nil {
+		return answer{}, err
+	}
+	at := slices.Index(s.tags, r.arg("tag"))
+	if at < 0 {
+		return answer{}, refuse(404, "Server %s has no tag '%s'", s.id, r.arg("tag"))
+	}
+	s.tags = slices.Delete(slices.Clone(s.tags), at, at+1)
+	return noContent()
+}

@@ -1,0 +1,109 @@
+package openstack
+
+import (
+	"html"
+	"net/http"
+	"strconv"
+)
+
+// renderRefusal writes an error as the service that was asked writes it.
+func renderRefusal(r *request, e *refusal) answer {
+	a := answer{status: e.status, header: e.header}
+	if e.status == http.StatusUnauthorized {
+		a.body = keystoneError(e)
+		return a
+	}
+	switch r.service {
+	case "identity":
+		a.body = keystoneError(e)
+	case "compute":
+		a.body = novaError(e)
+	case "network":
+		kind := e.kind
+		if kind == "" {
+			kind = neutronKind(e.status)
+		}
+		a.body = doc{"NeutronError": doc{"type": kind, "message": e.message, "detail": ""}}
+	case "image":
+		a.body = glanceError(e)
+		if a.header == nil {
+			a.header = http.Header{}
+		}
+		a.header.Set("Content-Type", "text/html; charset=UTF-8")
+	default:
+		a.body = doc{"error": e.message}
+	}
+	return a
+}
+
+func keystoneError(e *refusal) doc {
+	return doc{"error": doc{"code": e.status, "message": e.message, "title": http.StatusText(e.status)}}
+}
+
+func novaError(e *refusal) doc {
+	name := "computeFault"
+	switch e.status {
+	case 400:
+		name = "badRequest"
+	case 401:
+		name = "unauthorized"
+	case 403:
+		name = "forbidden"
+	case 404:
+		name = "itemNotFound"
+	case 405:
+		name = "badMethod"
+	case 409:
+		name = "conflictingRequest"
+	case 413, 429:
+		name = "overLimit"
+	case 415:
+		name = "badMediaType"
+	case 501:
+		name = "notImplemented"
+	case 503:
+		name = "serviceUnavailable"
+	}
+	return doc{name: doc{"code": e.status, "message": e.message}}
+}
+
+func neutronKind(status int) string {
+	switch status {
+	case 400:
+		return "HTTPBadRequest"
+	case 403:
+		return "PolicyNotAuthorized"
+	case 404:
+		return "HTTPNotFound"
+	case 405:
+		return "HTTPMethodNotAllowed"
+	case 409:
+		return "Conflict"
+	}
+	return "HTTPInternalServerError"
+}
+
+// glanceError is the page that WebOb makes of an exception.
+func glanceError(e *refusal) []byte {
+	title := strconv.Itoa(e.status) + " " + http.StatusText(e.status)
+	return []byte("<html>\n <head>\n  <title>" + title + "</title>\n </head>\n <body>\n  <h1>" + title + "</h1>\n  " +
+		html.EscapeString(e.message) + "<br /><br />\n\n\n </body>\n</html>")
+}
+
+// unauthorized is what the token middleware in front of each service answers.
+func (c *Cloud) unauthorized(r *request) error {
+	return &refusal{status: 401, message: "The request you have made requires authentication.",
+		header: http.Header{"Www-Authenticate": {`Keystone uri="` + r.base + `/identity"`}}}
+}
+
+func forbidden(r *request, action string) error {
+	switch r.service {
+	case "identity":
+		return refuse(403, "You are not authorized to perform the requested action: %s.", action)
+	case "compute":
+		return refuse(403, "Policy doesn't allow %s to be performed.", action)
+	case "network":
+		return &refusal{status: 403, kind: "PolicyNotAuthorized", message: "rule:" + action + " is disallowed by policy"}
+	}
+	return refuse(403, "You are not authorized to complete %s action.", action)
+}
