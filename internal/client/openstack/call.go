@@ -1,0 +1,173 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+)
+
+// An Object is a JSON object as the API sends it, with whole numbers as int64.
+type Object = map[string]any
+
+// A Call is one request.
+type Call struct {
+	Service Service
+	Version string // the microversion; empty is the service's base version
+	Method  string
+	Path    string // below the version, such as "/servers/detail"
+	Query   url.Values
+	Body    any               // sent as JSON
+	Header  map[string]string //
+	Stream  io.ReadSeeker     // sent as it is, in place of Body; such a call has no deadline of its own
+}
+
+// Do sends a call and returns the object that is answered, nil if the answer
+// has no body. Errors are faults: see translate.
+func (c *Client) Do(ctx context.Context, call Call) (Object, error) {
+	address, err := c.url(call.Service, call.Path, call.Query)
+	if err != nil {
+		return nil, err
+	}
+	slot := c.slots[call.Service]
+	select {
+	case slot <- struct{}{}:
+		defer func() { <-slot }()
+	case <-ctx.Done():
+		return nil, fault.FromContext(ctx)
+	}
+	cctx := ctx
+	if call.Stream == nil {
+		var cancel context.CancelFunc
+		cctx, cancel = context.WithTimeout(ctx, callTime)
+		defer cancel()
+	}
+	opts := &gophercloud.RequestOpts{
+		KeepResponseBody: true,
+		OkCodes:          []int{200, 201, 202, 204},
+		MoreHeaders:      make(map[string]string),
+	}
+	for k, v := range call.Header {
+		opts.MoreHeaders[k] = v
+	}
+	if call.Stream != nil {
+		opts.RawBody = struct{ io.ReadSeeker }{call.Stream} // net/http would close a file, and a renewed token sends it again
+		opts.MoreHeaders["Content-Type"] = "application/octet-stream"
+	} else if call.Body != nil {
+		opts.JSONBody = call.Body
+	}
+	sc := &gophercloud.ServiceClient{ProviderClient: c.provider, Type: string(call.Service), Microversion: call.Version}
+	resp, err := sc.Request(cctx, call.Method, address, opts)
+	if err != nil {
+		return nil, translate(ctx, call.Service, err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, translate(ctx, call.Service, fmt.Errorf("reading the answer to %s %s: %w", call.Method, call.Path, err))
+	}
+	if len(raw) == 0 || resp.StatusCode == http.StatusNoContent {
+		return nil, nil
+	}
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	var out any
+	if err := d.Decode(&out); err != nil {
+		return nil, fault.New(fault.Unavailable, "%s answered %s %s with something that isn't JSON", title(call.Service), call.Method, call.Path)
+	}
+	obj, _ := plainNumbers(out).(Object)
+	return obj, nil
+}
+
+// One sends a call and returns the object under key in the answer.
+func (c *Client) One(ctx context.Context, call Call, key string) (Object, error) {
+	out, err := c.Do(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	obj, ok := out[key].(Object)
+	if !ok {
+		return nil, fault.New(fault.Unavailable, "%s answered %s %s without %q", title(call.Service), call.Method, call.Path, key)
+	}
+	return obj, nil
+}
+
+// List returns the objects under key of all pages.
+func (c *Client) List(ctx context.Context, call Call, key string) ([]Object, error) {
+	call.Method = http.MethodGet
+	var all []Object
+	seen := make(map[string]bool)
+	for {
+		out, err := c.Do(ctx, call)
+		if err != nil {
+			return nil, err
+		}
+		items, ok := out[key].([]any)
+		if !ok {
+			return nil, fault.New(fault.Unavailable, "%s answered GET %s without %q", title(call.Service), call.Path, key)
+		}
+		for _, it := range items {
+			if obj, ok := it.(Object); ok {
+				all = append(all, obj)
+			}
+		}
+		next := nextPage(out, key)
+		if next == "" || len(items) == 0 {
+			return all, nil
+		}
+		if seen[next] {
+			return nil, fault.New(fault.Unavailable, "%s lists %s in a circle: page %s came twice", title(call.Service), call.Path, next)
+		}
+		seen[next] = true
+		// Only the query is taken: the host in the link may be one that only the cloud's own proxy knows.
+		u, err := url.Parse(next)
+		if err != nil {
+			return nil, fault.New(fault.Unavailable, "%s gives a bad link to the next page of %s: %q", title(call.Service), call.Path, next)
+		}
+		call.Query = u.Query()
+	}
+}
+
+// nextPage returns the link to the page after out: Nova and Neutron put it
+// under KEY_links, Glance under next.
+func nextPage(out Object, key string) string {
+	if s, ok := out["next"].(string); ok {
+		return s
+	}
+	links, _ := out[key+"_links"].([]any)
+	for _, l := range links {
+		if m, ok := l.(Object); ok && m["rel"] == "next" {
+			s, _ := m["href"].(string)
+			return s
+		}
+	}
+	return ""
+}
+
+// plainNumbers replaces json.Number by int64 and float64.
+func plainNumbers(x any) any {
+	switch x := x.(type) {
+	case json.Number:
+		if i, err := x.Int64(); err == nil {
+			return i
+		}
+		f, _ := x.Float64() // a JSON number is one; a huge one is infinite
+		return f
+	case []any:
+		for i := range x {
+			x[i] = plainNumbers(x[i])
+		}
+	case Object:
+		for k := range x {
+			x[k] = plainNumbers(x[k])
+		}
+	}
+	return x
+}

@@ -1,0 +1,236 @@
+package openstack
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+)
+
+// translate returns err, which a call to s ended with, as a fault:
+//
+//	400, 405, 406, 415, 422, 501   Invalid
+//	401, 403                       Denied; Quota where the text speaks of one
+//	404, 410                       NotFound
+//	409, 423                       Conflict; Quota for OverQuota and used-up address ranges
+//	413                            Quota
+//	429, 503, other 5xx            Unavailable, with the Retry-After asked for
+//	a certificate                  Untrusted
+//	no connection, a broken one    Unreachable
+//	the end of ctx                 Timeout, Cancelled
+//
+// The text holds the API's own message and the request's id.
+func translate(ctx context.Context, s Service, err error) *fault.Error {
+	if cerr := fault.FromContext(ctx); cerr != nil {
+		var f *fault.Error
+		if errors.As(cerr, &f) {
+			return f
+		}
+	}
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f
+	}
+	var renew *gophercloud.ErrUnableToReauthenticate
+	if errors.As(err, &renew) {
+		inner := translate(ctx, Identity, renew.ErrReauth)
+		return &fault.Error{Kind: inner.Kind, Hint: inner.Hint, After: inner.After, Err: fmt.Errorf("the token has expired, and renewing it failed: %w", inner)}
+	}
+	var code gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &code) {
+		return refusal(s, code)
+	}
+	return broken(s, err)
+}
+
+// refusal translates an answer that says no.
+func refusal(s Service, e gophercloud.ErrUnexpectedResponseCode) *fault.Error {
+	kindName, message := apiMessage(e.Body)
+	if message == "" {
+		message = http.StatusText(e.Actual)
+	}
+	f := &fault.Error{Kind: kindOf(e.Actual, kindName, message)}
+	id := e.ResponseHeader.Get("X-Openstack-Request-Id")
+	if id == "" {
+		id = e.ResponseHeader.Get("X-Compute-Request-Id")
+	}
+	where := e.Method
+	if u, err := url.Parse(e.URL); err == nil {
+		where += " " + u.Path
+	}
+	if id != "" {
+		where += ", request " + id
+	}
+	f.Err = fmt.Errorf("%s answered %d: %s (%s)", title(s), e.Actual, message, where)
+	f.After = retryAfter(e.ResponseHeader)
+	switch {
+	case f.Kind == fault.Quota:
+		f.Hint = "see what is used and allowed with cloud.limits() or `openstack quota show --usage`; delete what isn't needed, or ask for more"
+		if strings.Contains(kindName, "IpAddress") {
+			f.Hint = "the address range is used up: release addresses, or widen the subnet's pools"
+		}
+	case e.Actual == http.StatusUnauthorized:
+		f.Hint = "the login isn't accepted any more: renew the credentials in clouds.yaml"
+	case e.Actual == http.StatusForbidden:
+		f.Hint = "the login's roles don't allow it: ask for a role that does"
+	case e.Actual == http.StatusNotAcceptable:
+		f.Hint = "the cloud is older than this call needs; see the microversions of the module"
+	}
+	return f
+}
+
+// kindOf returns the kind for a status, the exception's name (Neutron) and the
+// message.
+func kindOf(status int, name, message string) fault.Kind {
+	quota := name == "OverQuota" || strings.Contains(strings.ToLower(message), "quota exceeded") ||
+		strings.Contains(message, "exceeded its quota") || strings.Contains(strings.ToLower(message), "exceeds quota")
+	switch status {
+	case http.StatusUnauthorized:
+		return fault.Denied
+	case http.StatusForbidden:
+		if quota {
+			return fault.Quota
+		}
+		return fault.Denied
+	case http.StatusNotFound, http.StatusGone:
+		return fault.NotFound
+	case http.StatusConflict, http.StatusLocked:
+		if quota || name == "IpAddressGenerationFailure" || name == "ExternalIpAddressExhausted" {
+			return fault.Quota
+		}
+		return fault.Conflict
+	case http.StatusRequestEntityTooLarge:
+		return fault.Quota
+	case http.StatusTooManyRequests:
+		return fault.Unavailable
+	case http.StatusNotImplemented:
+		return fault.Invalid
+	}
+	if status >= 500 {
+		return fault.Unavailable
+	}
+	return fault.Invalid
+}
+
+var (
+	htmlTag    = regexp.MustCompile(`(?s)<(head|title|h1)>.*?</(head|title|h1)>|<[^>]*>`)
+	whitespace = regexp.MustCompile(`\s+`)
+)
+
+// apiMessage returns the message of an error's body, and the exception's name
+// where the API gives it. The forms are {"badRequest": {"message": ...}}
+// (Nova), {"error": {"message": ...}} (Keystone), {"NeutronError": {"type":
+// ..., "message": ...}} or a text, and a page of HTML (Glance).
+func apiMessage(body []byte) (name, message string) {
+	var obj map[string]any
+	if err := json.Unmarshal(body, &obj); err == nil {
+		if s, ok := obj["message"].(string); ok {
+			return "", clip(s)
+		}
+		for _, v := range obj {
+			switch v := v.(type) {
+			case string:
+				message = v
+			case map[string]any:
+				if s, ok := v["message"].(string); ok {
+					message = s
+					name, _ = v["type"].(string)
+					if d, _ := v["detail"].(string); d != "" && !strings.HasPrefix(d, "Traceback") {
+						message += " " + d
+					}
+				}
+			}
+		}
+		return name, clip(message)
+	}
+	return "", clip(html.UnescapeString(htmlTag.ReplaceAllString(string(body), " ")))
+}
+
+// clip makes a message one line of bearable length.
+func clip(s string) string {
+	s = strings.TrimSpace(whitespace.ReplaceAllString(s, " "))
+	if r := []rune(s); len(r) > 500 {
+		s = string(r[:500]) + "..."
+	}
+	return s
+}
+
+// retryAfter reads the header Retry-After: seconds, or a date, which counts
+// from the answer's own.
+func retryAfter(h http.Header) time.Duration {
+	v := h.Get("Retry-After")
+	if n, err := strconv.Atoi(strings.TrimSpace(v)); err == nil && n > 0 {
+		return time.Duration(n) * time.Second
+	}
+	until, err := http.ParseTime(v)
+	if err != nil {
+		return 0
+	}
+	now, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	return max(until.Sub(now), 0)
+}
+
+// broken translates the failure of a connection.
+func broken(s Service, err error) *fault.Error {
+	f := &fault.Error{Kind: fault.Unreachable}
+	var cert *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var ue *url.Error
+	cause := err
+	where := ""
+	if errors.As(err, &ue) {
+		cause = ue.Err
+		if u, perr := url.Parse(ue.URL); perr == nil {
+			where = " at " + u.Host
+		}
+	}
+	switch {
+	case errors.As(err, &cert) || errors.As(err, &authority) || errors.As(err, &host):
+		f.Kind = fault.Untrusted
+		f.Hint = "name the cloud's certificate authority in cacert of clouds.yaml"
+	case errors.Is(err, context.DeadlineExceeded):
+		f.Kind = fault.Unavailable
+		f.Err = fmt.Errorf("%s%s didn't answer within %s", title(s), where, callTime)
+		return f
+	case errors.Is(err, context.Canceled):
+		// Another call was renewing the token for both, and was cancelled.
+		f.Kind = fault.Unavailable
+	case strings.Contains(cause.Error(), "server gave HTTP response to HTTPS client"):
+		f.Kind = fault.Invalid
+		f.Hint = "the address says https, and the service speaks http"
+	}
+	f.Err = fmt.Errorf("calling %s%s: %w", title(s), where, cause)
+	return f
+}
+
+// title names a service as people do.
+func title(s Service) string {
+	switch s {
+	case Identity:
+		return "Keystone"
+	case Compute:
+		return "Nova"
+	case Network:
+		return "Neutron"
+	case Image:
+		return "Glance"
+	}
+	return string(s)
+}

@@ -1,0 +1,391 @@
+package openstack
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// An ensureOp makes one Neutron resource be as a recipe wants it. The owner
+// mark is its description, which the create call sets. A resource that is
+// adopted keeps its description: it stays its owner's, is never deleted as
+// ours, and the recipe goes on saying adopt = True.
+type ensureOp struct {
+	cloud          *Cloud
+	noun           *noun
+	name, mark     string
+	adopt, replace bool
+	// wanted returns the fields to have; it may look names up.
+	wanted func(ctx context.Context, cl *client.Client) ([]field, error)
+	// taken returns what stands in the way of a new resource, beside one of
+	// the same name; may be nil.
+	taken func(ctx context.Context, cl *client.Client, fields []field) ([]client.Object, error)
+	parts parts // what is created by calls of its own; may be nil
+
+	fields []field
+	lost   bool // a create was sent whose answer didn't come
+}
+
+// Parts are what belongs to a resource and is made by calls of its own.
+type parts interface {
+	// prepare looks up what the parts refer to.
+	prepare(ctx context.Context, cl *client.Client) error
+	// diff compares the parts of obj, which is nil if it doesn't exist yet.
+	diff(obj client.Object) []effect.Field
+	// apply makes the parts as wanted, and keeps obj true.
+	apply(ctx context.Context, cl *client.Client, obj client.Object) error
+	// attrs returns the attributes that the parts will make.
+	attrs(obj client.Object) map[string]any
+}
+
+func newEnsure(ctx context.Context, c *Cloud, n *noun, name string, adopt, replace bool) (*ensureOp, error) {
+	if name == "" {
+		return nil, fault.New(fault.Invalid, "the %s's name is empty", n.label())
+	}
+	mark, err := markFor(ctx, c, n.name, name)
+	if err != nil {
+		return nil, err
+	}
+	return &ensureOp{cloud: c, noun: n, name: name, mark: mark, adopt: adopt, replace: replace}, nil
+}
+
+// markFor returns the owner mark for a resource, if it fits where it is kept.
+func markFor(ctx context.Context, c *Cloud, kind, name string) (string, error) {
+	mark := effect.Mark(ctx, name)
+	if len(mark) > maxMark {
+		return "", fault.Hinted(fault.Invalid, "choose a shorter name", "%s: its owner mark would have %d bytes; OpenStack keeps %d", c.target(kind, name), len(mark), maxMark)
+	}
+	return mark, nil
+}
+
+func (o *ensureOp) Target() effect.Target { return o.cloud.target(o.noun.name, o.name) }
+
+func (o *ensureOp) Observe(ctx context.Context) (effect.State, error) {
+	cl, err := o.cloud.client(ctx)
+	if err != nil {
+		return effect.State{}, err
+	}
+	if o.fields, err = o.wanted(ctx, cl); err != nil {
+		return effect.State{}, err
+	}
+	if o.parts != nil {
+		if err := o.parts.prepare(ctx, cl); err != nil {
+			return effect.State{}, err
+		}
+	}
+	find := finder{cloud: o.cloud, noun: o.noun, name: o.name, mark: o.mark, adopt: o.adopt, patient: o.lost}
+	if o.taken != nil {
+		find.taken = func() ([]client.Object, error) { return o.taken(ctx, cl, o.fields) }
+	}
+	obj, err := find.find(ctx, cl)
+	if err != nil || obj == nil {
+		return effect.State{}, err
+	}
+	o.lost = false
+	return o.state(ctx, cl, obj)
+}
+
+func (o *ensureOp) state(ctx context.Context, cl *client.Client, obj client.Object) (effect.State, error) {
+	if o.noun.expand != nil {
+		if err := o.noun.expand(ctx, cl, obj); err != nil {
+			return effect.State{}, err
+		}
+	}
+	return effect.State{Exists: true, Attrs: o.noun.data(obj), Raw: obj}, nil
+}
+
+func (o *ensureOp) Diff(st effect.State) (effect.Change, error) {
+	target := o.Target()
+	names := make([]string, len(o.noun.attrs))
+	for i, a := range o.noun.attrs {
+		names[i] = a.Name
+	}
+	all := append([]field{{attr: "name", want: o.name}, {attr: "mark", want: o.mark}}, o.fields...)
+	if o.noun.unnamed {
+		all = all[1:]
+	}
+	fresh := func(kind effect.ChangeKind, fields []effect.Field) effect.Change {
+		c := effect.Change{Kind: kind, Fields: fields, After: after(target, names, nil, all)}
+		if o.parts != nil {
+			for k, v := range o.parts.attrs(nil) {
+				c.After[k] = v
+			}
+		}
+		return c
+	}
+	if !st.Exists {
+		var fields []effect.Field
+		for _, f := range o.fields {
+			if f.attr != "" {
+				fields = append(fields, effect.Field{Path: f.attr, New: f.want})
+			}
+		}
+		if o.parts != nil {
+			fields = append(fields, o.parts.diff(nil)...)
+		}
+		return fresh(effect.Create, fields), nil
+	}
+	obj := st.Raw.(client.Object)
+	change, fixed, later := compare(o.fields, st.Attrs)
+	if !o.noun.unnamed && str(obj, "name") != o.name {
+		change = append([]effect.Field{{Path: "name", Old: str(obj, "name"), New: o.name}}, change...)
+	}
+	if len(fixed) > 0 {
+		if !o.replace {
+			return effect.Change{}, immutable(target.String(), str(obj, "id"), fixed)
+		}
+		return fresh(effect.Replace, append(fixed, change...)), nil
+	}
+	if later {
+		return effect.Change{Kind: effect.Later, Note: "it depends on what isn't known yet whether it changes"}, nil
+	}
+	if o.parts != nil {
+		change = append(change, o.parts.diff(obj)...)
+	}
+	if len(change) == 0 {
+		return effect.Unchanged(), nil
+	}
+	c := effect.Change{Kind: effect.Update, Fields: change, After: after(target, names, st.Attrs, o.fields)}
+	if !o.noun.unnamed {
+		c.After["name"] = o.name
+	}
+	if o.parts != nil {
+		for k, v := range o.parts.attrs(obj) {
+			c.After[k] = v
+		}
+	}
+	return c, nil
+}
+
+// compare returns the fields that differ, those among them that can't be
+// changed, and whether that isn't known yet of one that can't.
+func compare(fields []field, have map[string]any) (change, fixed []effect.Field, later bool) {
+	for _, f := range fields {
+		d := effect.Field{Path: f.attr, Old: have[f.attr], New: f.want}
+		switch {
+		case f.attr == "":
+		case !f.known() && f.fixed:
+			later = true
+		case f.known() && f.same(have[f.attr]):
+		case f.fixed:
+			fixed = append(fixed, d)
+		default:
+			change = append(change, d)
+		}
+	}
+	return change, fixed, later
+}
+
+func (o *ensureOp) Apply(ctx context.Context, c effect.Change) (effect.State, error) {
+	cl, err := o.cloud.client(ctx)
+	if err != nil {
+		return effect.State{}, err
+	}
+	obj, _ := c.Before.Raw.(client.Object)
+	switch c.Kind {
+	case effect.Replace:
+		if err := o.noun.remove(ctx, o.cloud, cl, obj); err != nil {
+			return effect.State{}, err
+		}
+		obj, err = o.create(ctx, cl)
+	case effect.Create:
+		obj, err = o.create(ctx, cl)
+	case effect.Update:
+		obj, err = o.change(ctx, cl, obj, c.Before.Attrs)
+	}
+	if err != nil {
+		return effect.State{}, err
+	}
+	st, err := o.state(ctx, cl, obj)
+	if err != nil || o.parts == nil {
+		return st, err
+	}
+	if err := o.parts.apply(ctx, cl, obj); err != nil {
+		return effect.State{}, err
+	}
+	return effect.State{Exists: true, Attrs: o.noun.data(obj), Raw: obj}, nil
+}
+
+func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object, error) {
+	body := client.Object{"description": o.mark}
+	if !o.noun.unnamed {
+		body["name"] = o.name
+	}
+	for _, f := range o.fields {
+		f.put(body)
+	}
+	obj, err := o.noun.create(ctx, cl, body)
+	o.lost = lostAnswer(err)
+	return obj, err
+}
+
+// lostAnswer reports whether err leaves open if a create took effect.
+func lostAnswer(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.Unreachable, fault.Unavailable, fault.Conflict:
+		return true
+	}
+	return false
+}
+
+func (o *ensureOp) change(ctx context.Context, cl *client.Client, obj client.Object, have map[string]any) (client.Object, error) {
+	body := client.Object{}
+	for _, f := range o.fields {
+		if f.attr != "" && !f.same(have[f.attr]) {
+			f.put(body)
+		}
+	}
+	if !o.noun.unnamed && str(obj, "name") != o.name {
+		body["name"] = o.name
+	}
+	if len(body) == 0 {
+		return obj, nil // only parts differ
+	}
+	return o.noun.update(ctx, cl, str(obj, "id"), body)
+}
+
+// A finder looks for the resource that an op is about.
+type finder struct {
+	cloud      *Cloud
+	noun       *noun
+	name, mark string
+	adopt      bool
+	patient    bool // it may be there and not yet listed
+	taken      func() ([]client.Object, error)
+}
+
+// patience is how many more times a resource is looked for that may have been
+// created a moment ago.
+const patience = 4
+
+// find returns the resource that bears the mark, or with adopt the one that
+// only has the name; nil if there is neither. Errors: Exists if the name is
+// taken by what isn't ours, or if several bear the mark.
+func (f finder) find(ctx context.Context, cl *client.Client) (client.Object, error) {
+	own, err := f.marked(ctx, cl)
+	for try := 0; err == nil && len(own) == 0 && f.patient && try < patience; try++ {
+		if err := f.cloud.pause(ctx); err != nil {
+			return nil, err
+		}
+		own, err = f.marked(ctx, cl)
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch len(own) {
+	case 0:
+	case 1:
+		return own[0], nil
+	default:
+		return nil, fault.Hinted(fault.Exists, "delete all but the one that is used", "%d %ss bear the owner mark %s: %s", len(own), f.noun.label(), f.mark, ids(own))
+	}
+	var same []client.Object
+	if !f.noun.unnamed {
+		all, err := f.noun.list(ctx, cl, f.query(cl, "name", f.name))
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range all {
+			if str(obj, "name") == f.name {
+				same = append(same, obj)
+			}
+		}
+	}
+	if f.taken != nil && len(same) == 0 {
+		if same, err = f.taken(); err != nil {
+			return nil, err
+		}
+	}
+	return foreign(f.noun.label(), f.name, f.mark, same, f.adopt)
+}
+
+// foreign decides on resources that stand where ours would, and lack its mark.
+func foreign(label, name, mark string, same []client.Object, adopt bool) (client.Object, error) {
+	switch {
+	case len(same) == 0:
+		return nil, nil
+	case adopt && len(same) == 1:
+		return same[0], nil
+	case adopt:
+		return nil, fault.Hinted(fault.Exists, "rename or delete all but the one to adopt", "%d %ss could be adopted as %q: %s", len(same), label, name, ids(same))
+	}
+	other := "has no owner mark"
+	if m := markOf(same[0]); m != "" {
+		other = "is owned by " + m.(string)
+	}
+	return nil, fault.Hinted(fault.Exists, "adopt = True takes it over as it is; or choose another name",
+		"a %s %q exists that isn't ours: %s %s, ours would be %s", label, name, ids(same), other, mark)
+}
+
+func (f finder) marked(ctx context.Context, cl *client.Client) ([]client.Object, error) {
+	all, err := f.noun.list(ctx, cl, f.query(cl, "description", f.mark))
+	if err != nil {
+		return nil, err
+	}
+	var own []client.Object
+	for _, obj := range all {
+		if str(obj, "description") == f.mark {
+			own = append(own, obj)
+		}
+	}
+	return own, nil
+}
+
+// query filters by one field within the login's project: an administrator
+// would see those of all projects.
+func (f finder) query(cl *client.Client, key, value string) url.Values {
+	q := url.Values{key: {value}}
+	if cl.Project() != "" {
+		q.Set("project_id", cl.Project())
+	}
+	return q
+}
+
+// remove deletes a resource with its parts and waits until it is gone. That it
+// is gone already is no error.
+func (n *noun) remove(ctx context.Context, c *Cloud, cl *client.Client, obj client.Object) error {
+	id := str(obj, "id")
+	if n.release != nil {
+		if err := n.release(ctx, cl, obj); err != nil {
+			return err
+		}
+	}
+	_, err := cl.Do(ctx, client.Call{Service: client.Network, Method: http.MethodDelete, Path: n.path + "/" + id})
+	switch fault.KindOf(err) {
+	case fault.NotFound:
+		return nil
+	case fault.Conflict:
+		return n.inUse(ctx, cl, id, err)
+	case "":
+	default:
+		return err
+	}
+	for {
+		if _, err := n.byID(ctx, cl, id); err != nil {
+			if fault.KindOf(err) == fault.NotFound {
+				return nil
+			}
+			return err
+		}
+		effect.Progressf(ctx, "waiting until %s is gone", id)
+		if err := c.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// inUse adds to the error of a deletion what uses the resource.
+func (n *noun) inUse(ctx context.Context, cl *client.Client, id string, err error) error {
+	if n.users == nil {
+		return err
+	}
+	users, uerr := n.users(ctx, cl, id)
+	if uerr != nil || len(users) == 0 {
+		return err // the first error says what went wrong
+	}
+	return &fault.Error{Kind: fault.Conflict, Hint: "it is used by " + joinSome(users), After: fault.AfterOf(err), Err: err}
+}

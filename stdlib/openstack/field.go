@@ -1,0 +1,174 @@
+package openstack
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// A field is one thing that a recipe wants of a resource.
+type field struct {
+	attr  string // the attribute, as recipes and plans call it; empty if it is only sent on creation
+	key   string // the field of the API; empty if it is called like the attribute
+	want  any    // what the attribute should be; within it, effect.Unknown where it isn't known yet
+	send  any    // how the API takes it; nil means as want is
+	fixed bool   // it can't be changed on what exists
+	set   bool   // it is a list whose order doesn't count
+}
+
+// null is sent as JSON's null, where nil means "as want is".
+type null struct{}
+
+func (null) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
+
+// put adds the field to a body.
+func (f field) put(body client.Object) {
+	key := f.key
+	if key == "" {
+		key = f.attr
+	}
+	if f.send != nil {
+		body[key] = f.send
+	} else {
+		body[key] = f.want
+	}
+}
+
+// known reports whether all of what is wanted is known.
+func (f field) known() bool { return known(f.want) }
+
+func known(x any) bool {
+	switch x := x.(type) {
+	case effect.Unknown:
+		return false
+	case []any:
+		return !slices.ContainsFunc(x, func(e any) bool { return !known(e) })
+	case map[string]any:
+		for _, e := range x {
+			if !known(e) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// same reports whether the attribute is as wanted already.
+func (f field) same(have any) bool {
+	want := f.want
+	if f.set {
+		want, have = sorted(want), sorted(have)
+	}
+	return len(effect.Compare(map[string]any{"x": want}, map[string]any{"x": have})) == 0
+}
+
+// sorted returns a list in a canonical order.
+func sorted(x any) any {
+	l, ok := x.([]any)
+	if !ok {
+		return x
+	}
+	l = slices.Clone(l)
+	slices.SortFunc(l, func(a, b any) int { return strings.Compare(canonical(a), canonical(b)) })
+	return l
+}
+
+func canonical(x any) string {
+	b, err := json.Marshal(x)
+	if err != nil {
+		return fmt.Sprint(x)
+	}
+	return string(b)
+}
+
+// The makers of fields. Each returns none if the recipe didn't give the
+// argument.
+
+func boolField(attr, key string, v *bool) []field {
+	if v == nil {
+		return nil
+	}
+	return []field{{attr: attr, key: key, want: *v}}
+}
+
+func intField(attr, key string, v *int) []field {
+	if v == nil {
+		return nil
+	}
+	return []field{{attr: attr, key: key, want: *v}}
+}
+
+func textField(attr, key string, t effect.Text, fixed bool) []field {
+	if t.Empty() {
+		return nil
+	}
+	return []field{{attr: attr, key: key, want: t.Value(), send: revealed(t), fixed: fixed}}
+}
+
+func revealed(t effect.Text) any {
+	if !t.Known() {
+		return t.Value()
+	}
+	return t.Reveal()
+}
+
+func listField(attr, key string, items []effect.Text, set bool) []field {
+	if items == nil {
+		return nil
+	}
+	want := make([]any, len(items))
+	for i, t := range items {
+		want[i] = revealed(t)
+	}
+	return []field{{attr: attr, key: key, want: want, set: set}}
+}
+
+// immutable returns the error for fields that differ and can't be changed.
+func immutable(target, id string, differ []effect.Field) error {
+	parts := make([]string, len(differ))
+	for i, d := range differ {
+		parts[i] = fmt.Sprintf("%s is %s, not %s", d.Path, show(d.Old), show(d.New))
+	}
+	return fault.Hinted(fault.Invalid, "replace = True deletes it and makes it anew",
+		"%s (%s) can't be changed to what is wanted: %s", target, id, strings.Join(parts, "; "))
+}
+
+// show writes a value for people.
+func show(x any) string {
+	switch x := x.(type) {
+	case nil:
+		return "unset"
+	case string:
+		if x == "" {
+			return "empty"
+		}
+		return x
+	case effect.Unknown, *effect.Secret:
+		return fmt.Sprint(x)
+	}
+	return canonical(x)
+}
+
+// after returns the attributes to come: those of before, where there are some,
+// with what is wanted over them. What isn't known is Unknown.
+func after(target effect.Target, names []string, before map[string]any, fields []field) map[string]any {
+	out := make(map[string]any, len(names))
+	for _, n := range names {
+		if v, ok := before[n]; ok {
+			out[n] = v
+		} else {
+			out[n] = effect.Unknown{Of: target.String() + " " + n}
+		}
+	}
+	for _, f := range fields {
+		if _, declared := out[f.attr]; declared {
+			out[f.attr] = f.want
+		}
+	}
+	return out
+}

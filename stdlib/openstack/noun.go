@@ -1,0 +1,217 @@
+package openstack
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// A noun is a kind of Neutron resource: how it is called, and what recipes see
+// of it. Its owner mark is its description.
+type noun struct {
+	name    string // "network": kind of the target, key of a body
+	plural  string // key of a list
+	path    string // "/networks"
+	unnamed bool   // it has no name, only a mark
+	attrs   []attr
+
+	// expand adds to a resource what lies in others, before attributes are read; may be nil.
+	expand func(ctx context.Context, cl *client.Client, obj client.Object) error
+	// release takes off what keeps a resource from being deleted and is part of it; may be nil.
+	release func(ctx context.Context, cl *client.Client, obj client.Object) error
+	// users names what uses a resource, for the hint when it can't be deleted; may be nil.
+	users func(ctx context.Context, cl *client.Client, id string) ([]string, error)
+}
+
+// An attr is an attribute that recipes see.
+type attr struct {
+	builtin.Attr
+	read func(client.Object) any // nil reads the field of the same name
+}
+
+// markPrefix is what every owner mark begins with.
+const markPrefix = "gsrun:"
+
+// maxMark is how many bytes a description holds, in Neutron as in Nova.
+const maxMark = 255
+
+func idAttr() attr { return attr{Attr: builtin.Attr{Name: "id", Type: "str", Doc: "The id."}} }
+func nameAttr() attr {
+	return attr{Attr: builtin.Attr{Name: "name", Type: "str", Doc: "The name."}}
+}
+func markAttr() attr {
+	return attr{builtin.Attr{Name: "mark", Type: "str", Doc: "The owner mark; empty if it has none."}, markOf}
+}
+
+// markOf returns the owner mark of a resource, or "".
+func markOf(obj client.Object) any {
+	if d := str(obj, "description"); strings.HasPrefix(d, markPrefix) {
+		return d
+	}
+	return ""
+}
+
+// data returns what recipes see of a resource.
+func (n *noun) data(obj client.Object) map[string]any {
+	out := make(map[string]any, len(n.attrs))
+	for _, a := range n.attrs {
+		if a.read != nil {
+			out[a.Name] = a.read(obj)
+		} else {
+			out[a.Name] = obj[a.Name]
+		}
+	}
+	return out
+}
+
+// docs returns the attributes' documentation.
+func (n *noun) docs() []builtin.Attr {
+	out := make([]builtin.Attr, len(n.attrs))
+	for i, a := range n.attrs {
+		out[i] = a.Attr
+	}
+	return out
+}
+
+// list returns the resources of the login's project that match query.
+func (n *noun) list(ctx context.Context, cl *client.Client, query url.Values) ([]client.Object, error) {
+	return cl.List(ctx, client.Call{Service: client.Network, Path: n.path, Query: query}, n.plural)
+}
+
+// byID returns one resource; an error of kind NotFound if there is none.
+func (n *noun) byID(ctx context.Context, cl *client.Client, id string) (client.Object, error) {
+	return cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodGet, Path: n.path + "/" + url.PathEscape(id)}, n.name)
+}
+
+func (n *noun) create(ctx context.Context, cl *client.Client, body client.Object) (client.Object, error) {
+	return cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodPost, Path: n.path, Body: client.Object{n.name: body}}, n.name)
+}
+
+func (n *noun) update(ctx context.Context, cl *client.Client, id string, body client.Object) (client.Object, error) {
+	return cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodPut, Path: n.path + "/" + id, Body: client.Object{n.name: body}}, n.name)
+}
+
+// byName returns the one resource that is called name or has it as its id: of
+// the login's project, else of those that are shared with it. An error of kind
+// NotFound says that there is none, one of kind Invalid that there are several.
+func (n *noun) byName(ctx context.Context, cl *client.Client, name string) (client.Object, error) {
+	if isID(name) {
+		obj, err := n.byID(ctx, cl, name)
+		if err == nil || fault.KindOf(err) != fault.NotFound {
+			return obj, err
+		}
+	}
+	if n.unnamed {
+		return nil, fault.New(fault.NotFound, "there is no %s with the id %q", n.label(), name)
+	}
+	all, err := n.list(ctx, cl, url.Values{"name": {name}})
+	if err != nil {
+		return nil, err
+	}
+	var own, other []client.Object
+	for _, obj := range all {
+		switch {
+		case str(obj, "name") != name:
+		case cl.Project() == "" || str(obj, "project_id") == cl.Project():
+			own = append(own, obj)
+		default:
+			other = append(other, obj)
+		}
+	}
+	if len(own) == 0 {
+		own = other
+	}
+	switch len(own) {
+	case 0:
+		return nil, fault.New(fault.NotFound, "there is no %s called %q", n.label(), name)
+	case 1:
+		return own[0], nil
+	}
+	return nil, fault.Hinted(fault.Invalid, "name the one that is meant by its id", "%d %ss are called %q: %s", len(own), n.label(), name, ids(own))
+}
+
+// label is the noun in messages.
+func (n *noun) label() string { return strings.ReplaceAll(n.name, "_", " ") }
+
+// resolve returns the id that ref stands for: a text that isn't an id is
+// looked up as a name. The result is an effect.Unknown where it isn't known
+// yet.
+func (n *noun) resolve(ctx context.Context, c *Cloud, cl *client.Client, ref effect.Reference) (any, error) {
+	if !ref.Known() {
+		return ref.ID.Value(), nil
+	}
+	id := ref.ID.Reveal()
+	if id == "" || ref.Name != "" || isID(id) {
+		return id, nil
+	}
+	t := c.target(n.name, id)
+	return effect.Read(ctx, effect.Query{Target: t, Scope: t.String()}, func(ctx context.Context) (string, error) {
+		obj, err := n.byName(ctx, cl, id)
+		if err != nil {
+			return "", err
+		}
+		return str(obj, "id"), nil
+	})
+}
+
+// resolveAll resolves a list; nil stays nil.
+func (n *noun) resolveAll(ctx context.Context, c *Cloud, cl *client.Client, refs []effect.Reference) ([]any, error) {
+	if refs == nil {
+		return nil, nil
+	}
+	out := make([]any, len(refs))
+	for i, r := range refs {
+		id, err := n.resolve(ctx, c, cl, r)
+		if err != nil {
+			return nil, err
+		}
+		if id == "" {
+			return nil, fault.New(fault.Invalid, "the %s's id is empty", n.label())
+		}
+		out[i] = id
+	}
+	return out, nil
+}
+
+// str returns a field as text; "" if it is absent or null.
+func str(obj client.Object, key string) string {
+	s, _ := obj[key].(string)
+	return s
+}
+
+// objects returns a field that is a list of objects.
+func objects(obj client.Object, key string) []client.Object {
+	l, _ := obj[key].([]any)
+	out := make([]client.Object, 0, len(l))
+	for _, x := range l {
+		if m, ok := x.(client.Object); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// ids names the resources by their ids.
+func ids(objs []client.Object) string {
+	out := make([]string, len(objs))
+	for i, o := range objs {
+		out[i] = str(o, "id")
+	}
+	return strings.Join(out, ", ")
+}
+
+// isID reports whether s has the form of OpenStack's ids: a UUID, with or
+// without dashes.
+func isID(s string) bool {
+	plain := strings.ReplaceAll(s, "-", "")
+	if len(plain) != 32 || len(s) != 32 && len(s) != 36 {
+		return false
+	}
+	return strings.Trim(plain, "0123456789abcdefABCDEF") == ""
+}

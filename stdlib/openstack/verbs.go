@@ -1,0 +1,192 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// verbs returns the noun's declaration: ensure, which is given, and get, list
+// and delete, which are alike for all of Neutron.
+func (n *noun) verbs(doc, example string, ensure builtin.Func) builtin.Noun {
+	return builtin.Noun{
+		Name: n.name, Doc: doc, Identity: builtin.Marked, Attrs: n.docs(),
+		Verbs: []builtin.Func{ensure, n.getVerb(example), n.listVerb(), n.deleteVerb(example)},
+	}
+}
+
+type getArgs struct {
+	Name string `star:"name,required" doc:"The name, or the id."`
+}
+
+func (n *noun) getVerb(example string) builtin.Func {
+	return builtin.Of(builtin.Spec[*Cloud, getArgs]{
+		Name:    "get",
+		Doc:     "Return the " + n.label() + " of that name or id, or None. Of several with one name, that of the login's own project is meant.",
+		Returns: "openstack." + n.name + " or None",
+		Example: fmt.Sprintf("%s = cloud.%s.get(%q)", n.name, n.name, example),
+		Effect:  builtin.Reads,
+		Errors:  []fault.Kind{fault.Invalid},
+		Run: func(ctx context.Context, c *Cloud, a getArgs) (any, error) {
+			t := c.target(n.name, a.Name)
+			return effect.Read(ctx, effect.Query{Target: t, Scope: t.String(), Absent: true}, func(ctx context.Context) (effect.State, error) {
+				cl, err := c.client(ctx)
+				if err != nil {
+					return effect.State{}, err
+				}
+				obj, err := n.byName(ctx, cl, a.Name)
+				if err != nil {
+					return effect.State{}, err
+				}
+				if n.expand != nil {
+					if err := n.expand(ctx, cl, obj); err != nil {
+						return effect.State{}, err
+					}
+				}
+				return effect.State{Exists: true, Attrs: n.data(obj)}, nil
+			})
+		},
+	})
+}
+
+type listArgs struct {
+	Name string `star:"name,positional" doc:"Only those of this name."`
+	Mark string `star:"mark" doc:"Only those whose owner mark begins so, such as \"gsrun:lab/gateway/\"."`
+}
+
+func (n *noun) listVerb() builtin.Func {
+	return builtin.Of(builtin.Spec[*Cloud, listArgs]{
+		Name:    "list",
+		Doc:     "Return the " + n.label() + "s that the login may see, sorted as the cloud gives them.",
+		Returns: "list[openstack." + n.name + "]",
+		Example: fmt.Sprintf("names = [x.name for x in cloud.%s.list()]", n.name),
+		Effect:  builtin.Reads,
+		Run: func(ctx context.Context, c *Cloud, a listArgs) (any, error) {
+			return readList(ctx, c, n.name, func(ctx context.Context, cl *client.Client) ([]map[string]any, error) {
+				query := url.Values{}
+				if a.Name != "" {
+					query.Set("name", a.Name)
+				}
+				all, err := n.list(ctx, cl, query)
+				if err != nil {
+					return nil, err
+				}
+				var out []map[string]any
+				for _, obj := range all {
+					if a.Mark != "" && !strings.HasPrefix(markOf(obj).(string), a.Mark) {
+						continue
+					}
+					if n.expand != nil {
+						if err := n.expand(ctx, cl, obj); err != nil {
+							return nil, err
+						}
+					}
+					out = append(out, n.data(obj))
+				}
+				return out, nil
+			})
+		},
+	})
+}
+
+// readList reads a list through the door and returns it as objects.
+func readList(ctx context.Context, c *Cloud, kind string, ask func(context.Context, *client.Client) ([]map[string]any, error)) (any, error) {
+	t := c.target(kind, "")
+	v, err := effect.Read(ctx, effect.Query{Target: t, Scope: t.String()}, func(ctx context.Context) ([]any, error) {
+		cl, err := c.client(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all, err := ask(ctx, cl)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]any, len(all))
+		for i, attrs := range all {
+			out[i] = effect.NewObject("openstack."+kind, attrs)
+		}
+		return out, nil
+	})
+	return v, err
+}
+
+type deleteArgs struct {
+	Name  string `star:"name,required" doc:"The name that it was ensured with."`
+	Adopt bool   `star:"adopt" doc:"Delete it even if it lacks this recipe's owner mark."`
+}
+
+func (n *noun) deleteVerb(example string) builtin.Func {
+	return builtin.Of(builtin.Spec[*Cloud, deleteArgs]{
+		Name:    "delete",
+		Doc:     "Delete the " + n.label() + " of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.",
+		Returns: "None",
+		Example: fmt.Sprintf("cloud.%s.delete(%q)", n.name, example),
+		Effect:  builtin.Changes,
+		Errors:  []fault.Kind{fault.Exists, fault.Conflict},
+		Run: func(ctx context.Context, c *Cloud, a deleteArgs) (any, error) {
+			mark, err := markFor(ctx, c, n.name, a.Name)
+			if err != nil {
+				return nil, err
+			}
+			_, err = effect.Do(ctx, &deleteOp{cloud: c, kind: n.name, name: a.Name,
+				find: func(ctx context.Context, cl *client.Client) (client.Object, error) {
+					return finder{cloud: c, noun: n, name: a.Name, mark: mark, adopt: a.Adopt}.find(ctx, cl)
+				},
+				remove: func(ctx context.Context, cl *client.Client, obj client.Object) error {
+					return n.remove(ctx, c, cl, obj)
+				}})
+			return nil, err
+		},
+	})
+}
+
+// A deleteOp deletes one resource, if it is there.
+type deleteOp struct {
+	cloud      *Cloud
+	kind, name string
+	find       func(ctx context.Context, cl *client.Client) (client.Object, error)
+	remove     func(ctx context.Context, cl *client.Client, obj client.Object) error
+}
+
+func (o *deleteOp) Target() effect.Target { return o.cloud.target(o.kind, o.name) }
+
+func (o *deleteOp) Observe(ctx context.Context) (effect.State, error) {
+	cl, err := o.cloud.client(ctx)
+	if err != nil {
+		return effect.State{}, err
+	}
+	obj, err := o.find(ctx, cl)
+	if err != nil || obj == nil {
+		return effect.State{}, err
+	}
+	return effect.State{Exists: true, Attrs: map[string]any{"id": str(obj, "id"), "name": str(obj, "name")}, Raw: obj}, nil
+}
+
+func (o *deleteOp) Diff(st effect.State) (effect.Change, error) {
+	if !st.Exists {
+		return effect.Unchanged(), nil
+	}
+	return effect.Change{Kind: effect.Delete, Fields: []effect.Field{{Path: "id", Old: st.Attrs["id"]}}}, nil
+}
+
+func (o *deleteOp) Apply(ctx context.Context, c effect.Change) (effect.State, error) {
+	cl, err := o.cloud.client(ctx)
+	if err != nil {
+		return effect.State{}, err
+	}
+	return effect.State{}, o.remove(ctx, cl, c.Before.Raw.(client.Object))
+}
+
+// joinSome names the first few.
+func joinSome(names []string) string {
+	if len(names) > 5 {
+		return strings.Join(names[:5], ", ") + fmt.Sprintf(" and %d more", len(names)-5)
+	}
+	return strings.Join(names, ", ")
+}
