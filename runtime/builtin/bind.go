@@ -113,12 +113,21 @@ func (v *moduleValue) bind(f *Func, recv any, name, kind string) *starlark.Built
 		} else {
 			ctx = effect.At(ctx, callerPos(thread))
 		}
-		res, err := f.call(ctx, recv, &input{fn: f, name: name, args: args, kwargs: kwargs})
+		res, err := f.call(context.WithValue(ctx, threadKey{}, thread), recv, &input{fn: f, name: name, args: args, kwargs: kwargs})
 		if err != nil {
 			return nil, err
 		}
 		return v.wrap(res, name, kind), nil
 	})
+}
+
+type threadKey struct{}
+
+// Thread returns the Starlark thread that the call running under ctx was made
+// on, or nil.
+func Thread(ctx context.Context) *starlark.Thread {
+	t, _ := ctx.Value(threadKey{}).(*starlark.Thread)
+	return t
 }
 
 func callerPos(thread *starlark.Thread) string {

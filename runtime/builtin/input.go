@@ -260,6 +260,10 @@ func unpackHandle(dst reflect.Value, v starlark.Value) error {
 			return nil
 		}
 	}
+	if r := reflect.ValueOf(v); r.Type().AssignableTo(dst.Type()) {
+		dst.Set(r)
+		return nil
+	}
 	return fault.New(fault.Invalid, "got %s, which can't be used here", v.Type())
 }
 

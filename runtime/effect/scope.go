@@ -90,6 +90,13 @@ func Mark(ctx context.Context, name string) string {
 	return Owner{}.Mark(name)
 }
 
+// everything is what every target lies within.
+const everything = ""
+
+// Stop says that the plan of this step stopped: what it would have changed
+// isn't known, so every read that depends on it is Unknown.
+func (s *Scope) Stop() { s.setPending(everything) }
+
 func (s *Scope) setPending(target string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +115,7 @@ func (s *Scope) isPending(prefix string) bool {
 		seen[s.mu] = true
 		s.mu.Lock()
 		for t := range s.pending {
-			if t == prefix || strings.HasPrefix(t, prefix) && (strings.HasSuffix(prefix, "/") || t[len(prefix)] == '/') {
+			if t == everything || t == prefix || strings.HasPrefix(t, prefix) && (strings.HasSuffix(prefix, "/") || t[len(prefix)] == '/') {
 				s.mu.Unlock()
 				return true
 			}

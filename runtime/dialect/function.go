@@ -1,0 +1,62 @@
+package dialect
+
+import (
+	"strings"
+
+	"go.starlark.net/syntax"
+)
+
+// Function returns the source text of the function called name whose
+// definition begins at the given line, its leading indentation removed.
+func (f *File) Function(name string, line int) (string, bool) {
+	var found *syntax.DefStmt
+	for _, s := range f.Syntax.Stmts {
+		syntax.Walk(s, func(n syntax.Node) bool {
+			if d, ok := n.(*syntax.DefStmt); ok && d.Name.Name == name && int(d.Def.Line) == line {
+				found = d
+			}
+			return found == nil
+		})
+	}
+	if found == nil {
+		return "", false
+	}
+	lines := strings.Split(string(f.Source), "\n")
+	first := int(found.Def.Line) - 1
+	indent := int(found.Def.Col) - 1
+	// The body's last line is where its text stops being indented: the end
+	// position of a statement doesn't count its closing brackets.
+	last := first
+	for i := first + 1; i < len(lines); i++ {
+		l := lines[i]
+		if strings.TrimSpace(l) == "" {
+			continue
+		}
+		if _, end := found.Span(); len(l)-len(strings.TrimLeft(l, " \t")) <= indent && i >= int(end.Line) {
+			break
+		}
+		last = i
+	}
+	var b strings.Builder
+	for _, l := range lines[first : last+1] {
+		if len(l) >= indent {
+			l = l[indent:]
+		}
+		b.WriteString(strings.TrimRight(l, " \t") + "\n")
+	}
+	return b.String(), true
+}
+
+// Doc returns the file's docstring: a text that stands first in it.
+func (f *File) Doc() string {
+	if len(f.Syntax.Stmts) == 0 {
+		return ""
+	}
+	if e, ok := f.Syntax.Stmts[0].(*syntax.ExprStmt); ok {
+		if l, ok := e.X.(*syntax.Literal); ok && l.Token == syntax.STRING {
+			s, _ := l.Value.(string)
+			return strings.TrimSpace(s)
+		}
+	}
+	return ""
+}

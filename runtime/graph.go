@@ -1,0 +1,132 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.starlark.net/starlark"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+)
+
+// check returns every fault of the recipe's graph: names given twice, needs
+// that are no step, parameters that can't be filled, cycles.
+func (r *Recipe) check() []error {
+	var errs []error
+	names := r.names()
+	for _, s := range r.Steps {
+		if first := r.Step(s.Name); first != s {
+			errs = append(errs, at(s.pos, fault.Hinted(fault.Invalid, "a step's name is that of its function; rename one", "two steps are called %s; the first is at %s", s.Name, first.Pos())))
+		}
+	}
+	known := func(fn *starlark.Function, of string) {
+		for _, need := range params(fn) {
+			if r.Step(need) == nil {
+				errs = append(errs, at(fn.Position(), unknownStep(of, need, names)))
+			}
+		}
+	}
+	for _, s := range r.Steps {
+		for _, fn := range s.functions() {
+			known(fn, "step "+s.Name)
+		}
+		if s.original == nil && s.Fn != nil && hasParam(s.Fn, paramOriginal) {
+			errs = append(errs, at(s.pos, fault.Hinted(fault.Invalid, "pass it to extend(wrap = {...})", "step %s takes `original`, but wraps nothing", s.Name)))
+		}
+	}
+	if r.Outputs != nil {
+		known(r.Outputs, "outputs")
+	}
+	if len(errs) == 0 {
+		if cycle := r.cycle(); cycle != nil {
+			errs = append(errs, at(r.Step(cycle[0]).pos, fault.Hinted(fault.Invalid, "a step can't need its own result", "cycle of steps: %s", strings.Join(cycle, " -> "))))
+		}
+	}
+	return errs
+}
+
+func (r *Recipe) names() []string {
+	names := make([]string, len(r.Steps))
+	for i, s := range r.Steps {
+		names[i] = s.Name
+	}
+	return names
+}
+
+func unknownStep(of, need string, names []string) *fault.Error {
+	hint := "the steps are " + strings.Join(names, ", ")
+	if near := builtin.Nearest(need, names); near != "" {
+		hint = fmt.Sprintf("did you mean %s? The steps are %s", near, strings.Join(names, ", "))
+	}
+	return fault.Hinted(fault.Invalid, hint, "%s needs %s, which is no step of this recipe", of, need)
+}
+
+func hasParam(fn *starlark.Function, name string) bool {
+	for i := range fn.NumParams() {
+		if n, _ := fn.Param(i); n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// cycle returns the names along a cycle, the first one again at the end, or
+// nil.
+func (r *Recipe) cycle() []string {
+	const (
+		unseen = iota
+		open
+		done
+	)
+	state := make(map[string]int)
+	var path []string
+	var visit func(name string) []string
+	visit = func(name string) []string {
+		switch state[name] {
+		case done:
+			return nil
+		case open:
+			return append(slices.Clone(path[slices.Index(path, name):]), name)
+		}
+		state[name] = open
+		path = append(path, name)
+		for _, need := range r.Step(name).Needs() {
+			if c := visit(need); c != nil {
+				return c
+			}
+		}
+		path = path[:len(path)-1]
+		state[name] = done
+		return nil
+	}
+	for _, s := range r.Steps {
+		if c := visit(s.Name); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// Order returns the steps so that each comes after those it needs; otherwise
+// they keep their order.
+func (r *Recipe) Order() []*Step {
+	var out []*Step
+	seen := make(map[string]bool)
+	var visit func(s *Step)
+	visit = func(s *Step) {
+		if seen[s.Name] {
+			return
+		}
+		seen[s.Name] = true
+		for _, need := range s.Needs() {
+			visit(r.Step(need))
+		}
+		out = append(out, s)
+	}
+	for _, s := range r.Steps {
+		visit(s)
+	}
+	return out
+}
