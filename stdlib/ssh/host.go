@@ -1,0 +1,183 @@
+package ssh
+
+import (
+	"context"
+	"net"
+	"strings"
+	"time"
+
+	client "git.vanillacore.net/govstack/gsrun/internal/client/ssh"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// A Host is one host of a recipe. In a plan its address or keys may not be
+// known yet; then nothing is dialled.
+type Host struct {
+	pool       *Pool
+	address    effect.Text
+	port       int
+	user       string
+	key        effect.Text
+	passphrase effect.Text
+	hostKey    []effect.Text
+	jump       *Host
+	sudo       bool
+	name       string // empty if neither it nor the address is known
+	timeout    time.Duration
+}
+
+var _ effect.Dialer = (*Host)(nil)
+
+type hostArgs struct {
+	Address        effect.Text   `star:"address,required" doc:"Host name or IP address, as seen from here, or from the jump host if there is one."`
+	User           string        `star:"user,required" doc:"User to log in as."`
+	Key            effect.Text   `star:"key,required" doc:"Private key of the user: a secret or a text, in PEM or OpenSSH form (ed25519, RSA or ECDSA)."`
+	HostKey        effect.Data   `star:"host_key,required" doc:"The host's public key, or a list of keys: \"ssh-ed25519 AAAA...\" as its console or known_hosts shows it. No other key is accepted."`
+	Passphrase     effect.Text   `star:"passphrase" doc:"Passphrase of the private key, if it is encrypted."`
+	Port           int           `star:"port" doc:"TCP port."`
+	Jump           *Host         `star:"jump" type:"ssh.host" doc:"Host through which this one is reached. Jump hosts may have jump hosts."`
+	Sudo           bool          `star:"sudo" doc:"Do everything as root by sudo, which must not ask for a password."`
+	Name           string        `star:"name" doc:"Name in plans and messages. None means the address."`
+	ConnectTimeout time.Duration `star:"connect_timeout" doc:"Limit of each phase of connecting: transport, first answer, handshake."`
+}
+
+func hostFunc() builtin.Func {
+	return builtin.Of(builtin.Spec[*Pool, hostArgs]{
+		Name:    "host",
+		Doc:     "Name a host. The connection is made at its first use and shared by all steps of the run.",
+		Returns: "ssh.host",
+		Example: `gw = ssh.host("203.0.113.7", user = "debian", key = secret("gateway_ssh"),
+              host_key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2cS0a9a0dDZ6F7g0u0z7jX9zA0u7c3w1mV4m8o1XyB", sudo = True)`,
+		Effect:   builtin.Connect,
+		Errors:   []fault.Kind{fault.Invalid},
+		Defaults: hostArgs{Port: 22, ConnectTimeout: 10 * time.Second},
+		Run:      newHost,
+	})
+}
+
+func hostType() *builtin.Type {
+	return &builtin.Type{
+		Name: "ssh.host",
+		Doc: "A host that is reached by SSH. Other modules reach what lies behind it through it. " +
+			"Everything on it fails with `unreachable` if it can't be reached, saying whether it or its jump host is the problem; " +
+			"with `untrusted` if its key isn't the known one; with `denied` if it refuses the user, or sudo.",
+		Of: builtin.TypeOf[*Host](),
+		Attrs: []builtin.Attr{
+			{Name: "address", Type: "str", Doc: "Address as given."},
+			{Name: "user", Type: "str", Doc: "User who logs in."},
+			{Name: "port", Type: "int", Doc: "TCP port."},
+			{Name: "name", Type: "str", Doc: "Name, or the address."},
+		},
+		Nouns:   []builtin.Noun{fileNoun()},
+		Methods: []builtin.Func{runFunc()},
+	}
+}
+
+func newHost(_ context.Context, p *Pool, a hostArgs) (any, error) {
+	h := &Host{pool: p, address: a.Address, port: a.Port, user: a.User, key: a.Key, passphrase: a.Passphrase,
+		jump: a.Jump, sudo: a.Sudo, name: a.Name, timeout: a.ConnectTimeout}
+	keys, ok := a.HostKey.V.([]any)
+	if !ok {
+		keys = []any{a.HostKey.V}
+	}
+	for _, k := range keys {
+		t, err := textOf(k)
+		if err != nil {
+			return nil, fault.Hinted(fault.Invalid, `a host key looks like "ssh-ed25519 AAAA..."`, "ssh.host: host_key: %v", err)
+		}
+		h.hostKey = append(h.hostKey, t)
+	}
+	if h.port < 1 || h.port > 65535 {
+		return nil, fault.New(fault.Invalid, "ssh.host: port %d is not between 1 and 65535", h.port)
+	}
+	if strings.ContainsAny(h.name, "/ \n") {
+		return nil, fault.New(fault.Invalid, "ssh.host: the name %q has a slash or a space", h.name)
+	}
+	if h.name == "" && a.Address.Known() {
+		h.name = a.Address.Reveal()
+	}
+	if h.Known() { // what is wrong with the keys is said now, not at the first use
+		if _, err := p.client(h); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// textOf returns a string, secret or Unknown of data as a Text.
+func textOf(x any) (effect.Text, error) {
+	var t effect.Text
+	err := t.Unpack(effect.ToStarlark(x))
+	return t, err
+}
+
+func (h *Host) hostKeyLines() []string {
+	lines := make([]string, len(h.hostKey))
+	for i, k := range h.hostKey {
+		lines[i] = k.Reveal()
+	}
+	return lines
+}
+
+// Known reports whether everything that connecting needs is known.
+func (h *Host) Known() bool {
+	known := h.address.Known() && h.key.Known() && h.passphrase.Known() && (h.jump == nil || h.jump.Known())
+	for _, k := range h.hostKey {
+		known = known && k.Known()
+	}
+	return known
+}
+
+// scope is the host's prefix of targets.
+func (h *Host) scope() string {
+	if h.name == "" {
+		return "ssh/" + effect.UnknownText
+	}
+	return "ssh/" + h.name
+}
+
+// Via names the host as a way to others.
+func (h *Host) Via() string { return h.scope() }
+
+func (h *Host) String() string { return strings.TrimPrefix(h.scope(), "ssh/") }
+
+// Attrs returns the host's data.
+func (h *Host) Attrs() map[string]any {
+	name := any(h.name)
+	if h.name == "" {
+		name = h.address
+	}
+	return map[string]any{"address": h.address, "user": h.user, "port": h.port, "name": name}
+}
+
+// DialContext connects to addr from the host.
+func (h *Host) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := h.pool.client(h)
+	if err != nil {
+		return nil, err
+	}
+	return c.DialContext(ctx, network, addr)
+}
+
+// as returns the user that ops on the host run as.
+func (h *Host) as() string {
+	if h.sudo {
+		return "root"
+	}
+	return h.user
+}
+
+// exec runs a command. Become is the user that was asked for, if any.
+func (h *Host) exec(ctx context.Context, become string, cmd client.Command) (client.Result, error) {
+	c, err := h.pool.client(h)
+	if err != nil {
+		return client.Result{}, err
+	}
+	cmd.As = become
+	if become == "" && h.sudo {
+		cmd.As = "root"
+	}
+	return c.Run(ctx, cmd)
+}

@@ -1,0 +1,139 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+
+	client "git.vanillacore.net/govstack/gsrun/internal/client/ssh"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+)
+
+// vars are shell variables of a script, by name.
+type vars map[string]string
+
+// prelude begins every script of this package. `fail CODE TEXT` ends it with
+// one of the exit codes that scriptKind knows.
+const prelude = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+fail() { printf '%s\n' "$2" >&2; exit "$1"; }
+`
+
+// Exit codes of this package's scripts.
+const (
+	exitNotFound = 81
+	exitExists   = 82
+	exitConflict = 83
+	exitFailed   = 84
+)
+
+func scriptKind(code int) (fault.Kind, bool) {
+	switch code {
+	case exitNotFound:
+		return fault.NotFound, true
+	case exitExists:
+		return fault.Exists, true
+	case exitConflict:
+		return fault.Conflict, true
+	case exitFailed:
+		return fault.Failed, true
+	}
+	return "", false
+}
+
+// ask runs a script of this package and returns its answer. It is one round
+// trip. The script gets the variables, and stdin if it isn't nil.
+func (h *Host) ask(ctx context.Context, script string, v vars, stdin io.Reader) (answer, error) {
+	var b strings.Builder
+	names := make([]string, 0, len(v))
+	for name := range v {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		b.WriteString(name + "=" + client.Quote(v[name]) + "\n")
+	}
+	res, err := h.exec(ctx, "", client.Command{Script: prelude + b.String() + script, Env: map[string]string{"LC_ALL": "C"}, Stdin: stdin})
+	if err != nil {
+		return answer{}, err
+	}
+	if res.ExitCode != 0 || res.Signal != "" {
+		return answer{}, scriptError(h, res)
+	}
+	return parseAnswer(res.Stdout)
+}
+
+// scriptError explains a script that failed by what it said last.
+func scriptError(h *Host, res client.Result) error {
+	said := tail(string(res.Stderr), 8)
+	if kind, ok := scriptKind(res.ExitCode); ok {
+		return fault.New(kind, "%s", said)
+	}
+	switch {
+	case strings.Contains(said, "ermission denied"), strings.Contains(said, "not permitted"):
+		return fault.Hinted(fault.Denied, fmt.Sprintf("%s may not do this; connect with sudo = True", h.as()), "%s", said)
+	case strings.Contains(said, "No space left"):
+		return fault.Hinted(fault.Failed, "free some space on the host; what was there is unchanged", "%s", said)
+	case strings.Contains(said, "Read-only file system"):
+		return fault.Hinted(fault.Failed, "the file system is mounted read-only", "%s", said)
+	case strings.Contains(said, "not found") && res.ExitCode == 127:
+		return fault.Hinted(fault.NotFound, "install the package that has this program first", "%s", said)
+	}
+	return fault.New(fault.Failed, "%s: %s", ended(res), said)
+}
+
+// ended says how a command ended.
+func ended(res client.Result) string {
+	if res.Signal != "" {
+		return "ended by signal " + res.Signal
+	}
+	return fmt.Sprintf("exit status %d", res.ExitCode)
+}
+
+// tail returns the last n lines of s, without an empty end.
+func tail(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	if len(lines) > n {
+		lines = append([]string{"..."}, lines[len(lines)-n:]...)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// An answer is what a script printed: lines of a key, a space and a value, and
+// after an empty line the body, in which anything may stand.
+type answer struct {
+	fields  map[string][]string
+	body    []byte
+	hasBody bool
+}
+
+func parseAnswer(out []byte) (answer, error) {
+	a := answer{fields: make(map[string][]string)}
+	for len(out) > 0 {
+		line, rest, whole := bytes.Cut(out, []byte("\n"))
+		if !whole {
+			return a, fault.New(fault.Failed, "the host's answer ends in the middle of a line: %q", line)
+		}
+		out = rest
+		if len(line) == 0 {
+			a.body, a.hasBody = out, true
+			return a, nil
+		}
+		key, value, _ := strings.Cut(string(line), " ")
+		a.fields[key] = append(a.fields[key], value)
+	}
+	return a, nil
+}
+
+// get returns the first value of a key, or "".
+func (a answer) get(key string) string {
+	if v := a.fields[key]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// all returns the values of a key.
+func (a answer) all(key string) []string { return a.fields[key] }
