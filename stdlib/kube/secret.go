@@ -1,0 +1,52 @@
+package kube
+
+import (
+	"context"
+	"encoding/base64"
+	"maps"
+	"slices"
+	"strings"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+type secretArgs struct {
+	Name      string `star:"name,required" doc:"Name of the Secret."`
+	Namespace string `star:"namespace,required" doc:"Its namespace."`
+	Key       string `star:"key,required" doc:"Key of the value within the Secret."`
+}
+
+func secretFunc() builtin.Func {
+	return builtin.Of(builtin.Spec[*Cluster, secretArgs]{
+		Name:    "secret",
+		Doc:     "Read one value of a Secret.",
+		Returns: "secret",
+		Example: `password = cluster.secret("argocd-initial-admin-secret", "argocd", "password")`,
+		Effect:  builtin.Reads,
+		Errors:  []fault.Kind{fault.NotFound, fault.Invalid, fault.Denied, fault.Unavailable, fault.Unreachable},
+		Run: func(ctx context.Context, c *Cluster, a secretArgs) (any, error) {
+			return effect.Read(ctx, c.query("Secret", a.Namespace, a.Name), func(ctx context.Context) (any, error) {
+				client, k, err := c.lookup(ctx, "Secret", "v1")
+				if err != nil {
+					return nil, err
+				}
+				o, err := client.Get(ctx, k, a.Namespace, a.Name)
+				if err != nil {
+					return nil, err
+				}
+				held, _ := o.Object["data"].(map[string]any)
+				text, ok := held[a.Key].(string)
+				if !ok {
+					return nil, fault.Hinted(fault.NotFound, "it has "+strings.Join(slices.Sorted(maps.Keys(held)), ", "), "it has no key %q", a.Key)
+				}
+				plain, err := base64.StdEncoding.DecodeString(text)
+				if err != nil {
+					return nil, fault.New(fault.Invalid, "key %q: %w", a.Key, err)
+				}
+				return effect.NewSecret(ctx, string(plain), "")
+			})
+		},
+	})
+}
