@@ -107,6 +107,8 @@ func ToStarlark(x any) starlark.Value {
 		return ToStarlark(x.Value())
 	case Reference:
 		return ToStarlark(x.ID)
+	case Data:
+		return ToStarlark(x.V)
 	case bool:
 		return starlark.Bool(x)
 	case string:

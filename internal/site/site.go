@@ -1,0 +1,211 @@
+// Package site reads a site: the folder with the values, overrides and files
+// of one place that recipes are run for.
+package site
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"gopkg.in/yaml.v3"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+)
+
+// FileName is the file that makes a folder a site.
+const FileName = "site.yaml"
+
+// A Site is what site.yaml says. Paths are relative to the site's folder.
+type Site struct {
+	// Name tells the resources of two sites in one project apart: it is part of
+	// every name and owner mark. Lower-case letters, digits and dashes.
+	Name string `yaml:"name"`
+	// State is the folder of journals, locks and generated secrets. Default
+	// ".gsrun".
+	State string `yaml:"state,omitempty"`
+	// Clouds is the clouds.yaml that openstack.connect reads.
+	Clouds string `yaml:"clouds,omitempty"`
+	// Values are what recipes see as ctx.site.
+	Values map[string]any `yaml:"values,omitempty"`
+	// Inputs are values for the inputs of recipes, by the recipe's path.
+	Inputs    map[string]map[string]any `yaml:"inputs,omitempty"`
+	Secrets   Secrets                   `yaml:"secrets,omitempty"`
+	Artifacts Artifacts                 `yaml:"artifacts,omitempty"`
+	Limits    Limits                    `yaml:"limits,omitempty"`
+
+	// Dir is the site's folder; it isn't read from the file.
+	Dir string `yaml:"-"`
+}
+
+// Secrets say where secrets come from and who can read those that are kept.
+type Secrets struct {
+	// Recipients are the age public keys that kept secrets are encrypted to.
+	Recipients []string `yaml:"recipients,omitempty"`
+	// Identity is the file with the age private key that opens them.
+	Identity string `yaml:"identity,omitempty"`
+	// Sources name where each secret("name") is read from: {env: NAME},
+	// {file: path}, {age: path}.
+	Sources map[string]any `yaml:"sources,omitempty"`
+}
+
+// Artifacts say where files from upstream come from.
+type Artifacts struct {
+	// Mirror is the base URL of a mirror: https://HOST/PATH is fetched from
+	// MIRROR/HOST/PATH.
+	Mirror string `yaml:"mirror,omitempty"`
+	// Lock is the file of digests. Default "gsrun.lock".
+	Lock string `yaml:"lock,omitempty"`
+	// Cache is the folder of fetched files. Default: one per user.
+	Cache string `yaml:"cache,omitempty"`
+}
+
+// Limits bound what a run may do.
+type Limits struct {
+	// Steps is the number of Starlark steps that one step of a recipe may take.
+	Steps uint64 `yaml:"steps,omitempty"`
+	// Deletes is the number of deletions that one run may make. Default 0: a
+	// run that deletes says so with --max-deletes.
+	Deletes int `yaml:"deletes,omitempty"`
+}
+
+// names are those that fit every system that they become part of.
+var names = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$`)
+
+// Load reads the site in the folder dir.
+func Load(dir string) (*Site, error) {
+	path := filepath.Join(dir, FileName)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.Hinted(fault.Invalid, "a site is a folder with a site.yaml; the least it says is `name: NAME`", "%s is no site: it has no %s", dir, FileName)
+	}
+	if err != nil {
+		return nil, &fault.Error{Op: "reading site", Target: path, Kind: fault.Invalid, Err: err}
+	}
+	s := &Site{Dir: dir}
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(s); err != nil {
+		return nil, &fault.Error{Op: "reading site", Target: path, Kind: fault.Invalid, Err: err,
+			Hint: "it may say name, state, clouds, values, inputs, secrets, artifacts and limits"}
+	}
+	if !names.MatchString(s.Name) {
+		return nil, fault.Hinted(fault.Invalid, "use lower-case letters, digits and dashes, at most 32", "%s: name %q doesn't fit", path, s.Name)
+	}
+	return s, nil
+}
+
+// Find returns the nearest folder from dir upward that is a site, or "".
+func Find(dir string) string {
+	for {
+		if _, err := os.Stat(filepath.Join(dir, FileName)); err == nil {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return ""
+		}
+		dir = up
+	}
+}
+
+// Path returns a path that the site names, made absolute by its folder; "" for
+// "".
+func (s *Site) Path(p string) string {
+	if p == "" || filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(s.Dir, p)
+}
+
+// StateDir returns the folder of journals, locks and generated secrets.
+func (s *Site) StateDir() string {
+	if s.State == "" {
+		return s.Path(".gsrun")
+	}
+	return s.Path(s.State)
+}
+
+// LockFile returns the file of digests.
+func (s *Site) LockFile() string {
+	if s.Artifacts.Lock == "" {
+		return s.Path("gsrun.lock")
+	}
+	return s.Path(s.Artifacts.Lock)
+}
+
+// CacheDir returns the folder of fetched files.
+func (s *Site) CacheDir() (string, error) {
+	if s.Artifacts.Cache != "" {
+		return s.Path(s.Artifacts.Cache), nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fault.Hinted(fault.Invalid, "name a folder as artifacts.cache in site.yaml", "no folder for fetched files: %v", err)
+	}
+	return filepath.Join(dir, "gsrun", "artifacts"), nil
+}
+
+// Under returns a copy of s with the values that a lab's site gives for it:
+// its cloud, secrets, mirror and lock, and its inputs where s gives none.
+func (s *Site) Under(lab *Site) *Site {
+	c := *s
+	c.Clouds = lab.Path(lab.Clouds)
+	c.State = filepath.Join(lab.StateDir(), "sites", s.Name)
+	c.Secrets = lab.Secrets
+	c.Secrets.Identity = lab.Path(lab.Secrets.Identity)
+	c.Secrets.Sources = make(map[string]any)
+	for name, spec := range s.Secrets.Sources {
+		c.Secrets.Sources[name] = spec
+	}
+	for name, spec := range lab.Secrets.Sources {
+		c.Secrets.Sources[name] = absolute(lab, spec)
+	}
+	c.Artifacts = Artifacts{Mirror: lab.Artifacts.Mirror, Lock: lab.LockFile(), Cache: lab.Path(lab.Artifacts.Cache)}
+	c.Inputs = make(map[string]map[string]any)
+	for _, from := range []*Site{lab, s} {
+		for recipe, inputs := range from.Inputs {
+			if c.Inputs[recipe] == nil {
+				c.Inputs[recipe] = make(map[string]any)
+			}
+			for k, v := range inputs {
+				c.Inputs[recipe][k] = v
+			}
+		}
+	}
+	return &c
+}
+
+// absolute makes the paths in a secret's source absolute.
+func absolute(s *Site, spec any) any {
+	m, ok := spec.(map[string]any)
+	if !ok {
+		return spec
+	}
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		if path, isText := v.(string); isText && (k == "file" || k == "age") {
+			v = s.Path(path)
+		}
+		out[k] = v
+	}
+	return out
+}
+
+// Write writes site.yaml into the site's folder.
+func (s *Site) Write() error {
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(s); err != nil {
+		return fmt.Errorf("writing %s: %w", FileName, err)
+	}
+	path := filepath.Join(s.Dir, FileName)
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		return &fault.Error{Op: "writing", Target: path, Kind: fault.Invalid, Err: err}
+	}
+	return nil
+}
