@@ -93,9 +93,10 @@ func elapsed(ctx context.Context, start time.Time) time.Duration {
 
 func cloudType() *builtin.Type {
 	return &builtin.Type{
-		Name:  "openstack.cloud",
-		Doc:   "One project of a cloud. It is safe to use from several steps at once.",
-		Of:    builtin.TypeOf[*Cloud](),
-		Nouns: []builtin.Noun{networkVerbs(), subnetVerbs()},
+		Name:    "openstack.cloud",
+		Doc:     "One project of a cloud. It is safe to use from several steps at once.",
+		Of:      builtin.TypeOf[*Cloud](),
+		Nouns:   []builtin.Noun{networkVerbs(), subnetVerbs(), routerVerbs(), portVerbs(), securityGroupVerbs(), floatingIPVerbs()},
+		Methods: []builtin.Func{externalNetworkMethod(), limitsMethod()},
 	}
 }

@@ -201,13 +201,34 @@ func (o *ensureOp) Apply(ctx context.Context, c effect.Change) (effect.State, er
 		return effect.State{}, err
 	}
 	st, err := o.state(ctx, cl, obj)
-	if err != nil || o.parts == nil {
-		return st, err
-	}
-	if err := o.parts.apply(ctx, cl, obj); err != nil {
+	if err != nil {
 		return effect.State{}, err
 	}
-	return effect.State{Exists: true, Attrs: o.noun.data(obj), Raw: obj}, nil
+	if o.parts != nil {
+		if err := o.parts.apply(ctx, cl, obj); err != nil {
+			return effect.State{}, err
+		}
+		st.Attrs = o.noun.data(obj)
+	}
+	return o.finish(ctx, cl, st)
+}
+
+// finish sets the fields that need the parts.
+func (o *ensureOp) finish(ctx context.Context, cl *client.Client, st effect.State) (effect.State, error) {
+	body := client.Object{}
+	for _, f := range o.fields {
+		if f.late && !f.same(st.Attrs[f.attr]) {
+			f.put(body)
+		}
+	}
+	if len(body) == 0 {
+		return st, nil
+	}
+	obj, err := o.noun.update(ctx, cl, str(st.Raw.(client.Object), "id"), body)
+	if err != nil {
+		return effect.State{}, err
+	}
+	return o.state(ctx, cl, obj)
 }
 
 func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object, error) {
@@ -216,7 +237,9 @@ func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object
 		body["name"] = o.name
 	}
 	for _, f := range o.fields {
-		f.put(body)
+		if !f.late {
+			f.put(body)
+		}
 	}
 	obj, err := o.noun.create(ctx, cl, body)
 	o.lost = lostAnswer(err)
@@ -235,7 +258,7 @@ func lostAnswer(err error) bool {
 func (o *ensureOp) change(ctx context.Context, cl *client.Client, obj client.Object, have map[string]any) (client.Object, error) {
 	body := client.Object{}
 	for _, f := range o.fields {
-		if f.attr != "" && !f.same(have[f.attr]) {
+		if f.attr != "" && !f.late && !f.same(have[f.attr]) {
 			f.put(body)
 		}
 	}

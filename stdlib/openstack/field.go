@@ -13,12 +13,14 @@ import (
 
 // A field is one thing that a recipe wants of a resource.
 type field struct {
-	attr  string // the attribute, as recipes and plans call it; empty if it is only sent on creation
-	key   string // the field of the API; empty if it is called like the attribute
-	want  any    // what the attribute should be; within it, effect.Unknown where it isn't known yet
-	send  any    // how the API takes it; nil means as want is
-	fixed bool   // it can't be changed on what exists
-	set   bool   // it is a list whose order doesn't count
+	attr  string              // the attribute, as recipes and plans call it; empty if it is only sent on creation
+	key   string              // the field of the API; empty if it is called like the attribute
+	want  any                 // what the attribute should be; within it, effect.Unknown where it isn't known yet
+	send  any                 // how the API takes it; nil means as want is
+	fixed bool                // it can't be changed on what exists
+	set   bool                // it is a list whose order doesn't count
+	equal func(have any) bool // compares, where comparing data wouldn't do; may be nil
+	late  bool                // a create doesn't take it: it is set once the parts are there
 }
 
 // null is sent as JSON's null, where nil means "as want is".
@@ -60,6 +62,9 @@ func known(x any) bool {
 
 // same reports whether the attribute is as wanted already.
 func (f field) same(have any) bool {
+	if f.equal != nil {
+		return f.known() && f.equal(have)
+	}
 	want := f.want
 	if f.set {
 		want, have = sorted(want), sorted(have)

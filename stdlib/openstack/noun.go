@@ -15,7 +15,8 @@ import (
 // A noun is a kind of Neutron resource: how it is called, and what recipes see
 // of it. Its owner mark is its description.
 type noun struct {
-	name    string // "network": kind of the target, key of a body
+	name    string // "network": kind of the target, and key of a body unless key is set
+	key     string // "floatingip"
 	plural  string // key of a list
 	path    string // "/networks"
 	unnamed bool   // it has no name, only a mark
@@ -86,15 +87,15 @@ func (n *noun) list(ctx context.Context, cl *client.Client, query url.Values) ([
 
 // byID returns one resource; an error of kind NotFound if there is none.
 func (n *noun) byID(ctx context.Context, cl *client.Client, id string) (client.Object, error) {
-	return cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodGet, Path: n.path + "/" + url.PathEscape(id)}, n.name)
+	return cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodGet, Path: n.path + "/" + url.PathEscape(id)}, n.bodyKey())
 }
 
 func (n *noun) create(ctx context.Context, cl *client.Client, body client.Object) (client.Object, error) {
-	return cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodPost, Path: n.path, Body: client.Object{n.name: body}}, n.name)
+	return cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodPost, Path: n.path, Body: client.Object{n.bodyKey(): body}}, n.bodyKey())
 }
 
 func (n *noun) update(ctx context.Context, cl *client.Client, id string, body client.Object) (client.Object, error) {
-	return cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodPut, Path: n.path + "/" + id, Body: client.Object{n.name: body}}, n.name)
+	return cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodPut, Path: n.path + "/" + id, Body: client.Object{n.bodyKey(): body}}, n.bodyKey())
 }
 
 // byName returns the one resource that is called name or has it as its id: of
@@ -134,6 +135,14 @@ func (n *noun) byName(ctx context.Context, cl *client.Client, name string) (clie
 		return own[0], nil
 	}
 	return nil, fault.Hinted(fault.Invalid, "name the one that is meant by its id", "%d %ss are called %q: %s", len(own), n.label(), name, ids(own))
+}
+
+// bodyKey is the key of a body.
+func (n *noun) bodyKey() string {
+	if n.key != "" {
+		return n.key
+	}
+	return n.name
 }
 
 // label is the noun in messages.

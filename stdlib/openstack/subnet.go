@@ -54,6 +54,17 @@ func routesOf(o client.Object) any {
 	return out
 }
 
+// routeList returns routes as an attribute, and as the API takes them.
+func routeList(routes map[string]effect.Text) (want map[string]any, send []any) {
+	want, send = map[string]any{}, []any{}
+	for _, to := range slices.Sorted(maps.Keys(routes)) {
+		via := revealed(routes[to])
+		want[to] = via
+		send = append(send, client.Object{"destination": to, "nexthop": via})
+	}
+	return want, send
+}
+
 type subnetArgs struct {
 	Name    string                 `star:"name,required" doc:"The name."`
 	Network effect.Reference       `star:"network,required" doc:"The network that it is part of; a name works too. Can't be changed."`
@@ -139,12 +150,7 @@ func (a subnetArgs) fields(ctx context.Context, c *Cloud, cl *client.Client) ([]
 		fs = append(fs, pools...)
 	}
 	if a.Routes != nil {
-		want, send := map[string]any{}, []any{}
-		for _, to := range slices.Sorted(maps.Keys(a.Routes)) {
-			via := revealed(a.Routes[to])
-			want[to] = via
-			send = append(send, client.Object{"destination": to, "nexthop": via})
-		}
+		want, send := routeList(a.Routes)
 		fs = append(fs, field{attr: "routes", key: "host_routes", want: want, send: send})
 	}
 	version := 4

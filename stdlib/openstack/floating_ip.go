@@ -1,0 +1,156 @@
+package openstack
+
+import (
+	"context"
+	"net/url"
+
+	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+func floatingIPNoun() *noun {
+	return &noun{
+		name: "floating_ip", key: "floatingip", plural: "floatingips", path: "/floatingips", unnamed: true,
+		attrs: []attr{
+			idAttr(),
+			{builtin.Attr{Name: "address", Type: "str", Doc: "The public address."}, func(o client.Object) any { return o["floating_ip_address"] }},
+			{builtin.Attr{Name: "network", Type: "str", Doc: "Id of the external network that it is from."},
+				func(o client.Object) any { return o["floating_network_id"] }},
+			{builtin.Attr{Name: "port", Type: "str", Doc: "Id of the port that it leads to; empty if it leads nowhere."},
+				func(o client.Object) any { return str(o, "port_id") }},
+			{builtin.Attr{Name: "fixed_ip", Type: "str", Doc: "The address that it leads to; empty if it leads nowhere."},
+				func(o client.Object) any { return str(o, "fixed_ip_address") }},
+			markAttr(),
+		},
+	}
+}
+
+type floatingIPArgs struct {
+	Name    string           `star:"name,required" doc:"A name to find it by again: floating IPs have none in the cloud, it is part of the owner mark."`
+	Network effect.Reference `star:"network" doc:"The external network to take it from, by name or id. Default: the only one. Can't be changed."`
+	Port    effect.Reference `star:"port" doc:"The port that it leads to, by name or id."`
+	Server  effect.Reference `star:"server" doc:"The server that it leads to, which has one port; in place of port."`
+	FixedIP effect.Text      `star:"fixed_ip" doc:"Which of the port's addresses it leads to. Default: the first."`
+	Address effect.Text      `star:"address" doc:"Ask for this address; mostly for administrators. Can't be changed."`
+	Adopt   bool             `star:"adopt" doc:"Take over the floating IP that leads to the port already, though it lacks this recipe's mark."`
+	Replace bool             `star:"replace" doc:"Where what can't be changed differs, release the address and take another."`
+}
+
+func floatingIPVerbs() builtin.Noun {
+	n := floatingIPNoun()
+	return n.verbs("A public address that leads to a port.", "gw", builtin.Of(builtin.Spec[*Cloud, floatingIPArgs]{
+		Name: "ensure",
+		Doc: "Make a floating IP be allocated and lead to a port. One that was allocated by an earlier run is found by its mark first, so that none leaks. " +
+			"What isn't given isn't compared; without port and server it leads to what it led to.",
+		Returns: "openstack.floating_ip",
+		Example: "net = cloud.network.ensure(\"mgmt\")\n" +
+			"port = cloud.port.ensure(\"gw\", network = net)\n" +
+			`fip = cloud.floating_ip.ensure("gw", network = "public", port = port)`,
+		Effect: builtin.Changes,
+		Errors: []fault.Kind{fault.Exists, fault.Invalid, fault.NotFound, fault.Quota},
+		Run: func(ctx context.Context, c *Cloud, a floatingIPArgs) (any, error) {
+			op, err := newEnsure(ctx, c, n, a.Name, a.Adopt, a.Replace)
+			if err != nil {
+				return nil, err
+			}
+			if !a.Port.Empty() && !a.Server.Empty() {
+				return nil, fault.New(fault.Invalid, "%s: port and server exclude each other", op.Target())
+			}
+			op.wanted = func(ctx context.Context, cl *client.Client) ([]field, error) { return a.fields(ctx, c, cl) }
+			op.taken = func(ctx context.Context, cl *client.Client, fs []field) ([]client.Object, error) {
+				return leadingTo(ctx, cl, fs)
+			}
+			return effect.Do(ctx, op)
+		},
+	}))
+}
+
+func (a floatingIPArgs) fields(ctx context.Context, c *Cloud, cl *client.Client) ([]field, error) {
+	var fs []field
+	if a.Network.Empty() {
+		net, err := externalNetwork(ctx, cl, "")
+		if err != nil {
+			return nil, err
+		}
+		// What isn't given isn't compared.
+		fs = append(fs, field{key: "floating_network_id", want: net["id"]})
+	} else {
+		id, err := networkNoun().resolve(ctx, c, cl, a.Network)
+		if err != nil {
+			return nil, err
+		}
+		fs = append(fs, field{attr: "network", key: "floating_network_id", want: id, fixed: true})
+	}
+	switch {
+	case !a.Port.Empty():
+		id, err := portNoun().resolve(ctx, c, cl, a.Port)
+		if err != nil {
+			return nil, err
+		}
+		fs = append(fs, field{attr: "port", key: "port_id", want: id})
+	case !a.Server.Empty():
+		id, err := serverPort(ctx, cl, a.Server)
+		if err != nil {
+			return nil, err
+		}
+		fs = append(fs, field{attr: "port", key: "port_id", want: id})
+	}
+	fs = append(fs, textField("fixed_ip", "fixed_ip_address", a.FixedIP, false)...)
+	return append(fs, textField("address", "floating_ip_address", a.Address, true)...), nil
+}
+
+// serverPort returns the id of a server's only port.
+func serverPort(ctx context.Context, cl *client.Client, server effect.Reference) (any, error) {
+	if !server.Known() {
+		return effect.Unknown{Of: "the port of " + server.String()}, nil
+	}
+	ports, err := cl.List(ctx, client.Call{Service: client.Network, Path: "/ports", Query: url.Values{"device_id": {server.ID.Reveal()}}}, "ports")
+	if err != nil {
+		return nil, err
+	}
+	switch len(ports) {
+	case 0:
+		return nil, fault.Hinted(fault.NotFound, "pass what server.ensure returned, or a server's id", "server %s has no port", server)
+	case 1:
+		return str(ports[0], "id"), nil
+	}
+	return nil, fault.Hinted(fault.Invalid, "give port in place of server", "server %s has %d ports: %s", server, len(ports), ids(ports))
+}
+
+// leadingTo returns the floating IPs that lead to the wanted port already.
+func leadingTo(ctx context.Context, cl *client.Client, fs []field) ([]client.Object, error) {
+	for _, f := range fs {
+		if port, ok := f.want.(string); ok && f.attr == "port" && port != "" {
+			return cl.List(ctx, client.Call{Service: client.Network, Path: "/floatingips", Query: url.Values{"port_id": {port}}}, "floatingips")
+		}
+	}
+	return nil, nil
+}
+
+// externalNetwork returns the external network of that name, or the only one.
+func externalNetwork(ctx context.Context, cl *client.Client, name string) (client.Object, error) {
+	q := url.Values{"router:external": {"true"}}
+	if name != "" {
+		q.Set("name", name)
+	}
+	all, err := networkNoun().list(ctx, cl, q)
+	if err != nil {
+		return nil, err
+	}
+	switch len(all) {
+	case 0:
+		if name != "" {
+			return nil, fault.New(fault.NotFound, "there is no external network called %q", name)
+		}
+		return nil, fault.New(fault.NotFound, "the cloud has no external network that this project may use")
+	case 1:
+		return all[0], nil
+	}
+	names := make([]string, len(all))
+	for i, n := range all {
+		names[i] = str(n, "name") + " (" + str(n, "id") + ")"
+	}
+	return nil, fault.Hinted(fault.Invalid, "name the one that is meant", "there are %d external networks: %s", len(all), joinSome(names))
+}

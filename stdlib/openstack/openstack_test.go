@@ -1,0 +1,214 @@
+package openstack_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.starlark.net/starlark"
+
+	lab "git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/runtime/startest"
+	"git.vanillacore.net/govstack/gsrun/stdlib/openstack"
+)
+
+// memory is a store in memory.
+type memory struct {
+	mu sync.Mutex
+	m  map[string][]byte
+}
+
+func (s *memory) Get(_ context.Context, name string) ([]byte, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.m[name]
+	return v, ok, nil
+}
+
+func (s *memory) Put(_ context.Context, name string, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.m[name] = value
+	return nil
+}
+
+func (s *memory) Delete(_ context.Context, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.m, name)
+	return nil
+}
+
+// A world is a simulated cloud and what a test sees of it.
+type world struct {
+	t        *testing.T
+	cloud    *lab.Cloud
+	url      string
+	dir      string
+	hostKeys *memory
+	module   *builtin.Module
+}
+
+const clouds = `
+clouds:
+  lab:
+    auth:
+      auth_url: %[1]s/identity
+      username: demo
+      password: secret
+      project_name: demo
+      user_domain_name: Default
+      project_domain_name: Default
+    region_name: RegionOne
+  admin:
+    auth:
+      auth_url: %[1]s/identity/v3
+      username: admin
+      password: secret
+      project_name: admin
+      default_domain: Default
+`
+
+func newWorld(t *testing.T, config lab.Config) *world {
+	t.Helper()
+	if config.BootDelay == 0 {
+		config.BootDelay = 30 * time.Millisecond
+	}
+	w := &world{t: t, cloud: lab.New(config), dir: t.TempDir(), hostKeys: &memory{m: make(map[string][]byte)}}
+	server := httptest.NewServer(w.cloud)
+	t.Cleanup(func() { server.Close(); w.cloud.Close() })
+	w.url = server.URL
+	if err := os.WriteFile(filepath.Join(w.dir, "clouds.yaml"), []byte(fmt.Sprintf(clouds, server.URL)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.module = w.newModule()
+	return w
+}
+
+// newModule returns the module as a new run has it.
+func (w *world) newModule() *builtin.Module {
+	m := openstack.Module(openstack.Config{CloudsFile: filepath.Join(w.dir, "clouds.yaml"), HostKeys: w.hostKeys, Interval: 5 * time.Millisecond})
+	w.t.Cleanup(func() {
+		if err := m.Recv.(*openstack.Clouds).Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return m
+}
+
+func (w *world) options() startest.Options {
+	return startest.Options{Modules: []*builtin.Module{w.module}, Globals: w.globals()}
+}
+
+// writes returns the calls that were meant to change something, since entry
+// number since of the log.
+func (w *world) writes(since int) []string {
+	var out []string
+	for _, r := range w.cloud.Requests(since) {
+		if r.Write() {
+			out = append(out, r.Method+" "+r.Path)
+		}
+	}
+	return out
+}
+
+// globals are what the tests in Starlark can do to the cloud:
+//
+//	changes(fn)          calls fn and returns its writes: "POST /network/v2.0/networks"
+//	calls(fn)            calls fn and returns all its calls but logins
+//	plan(fn)             calls fn in a plan, asserts that it writes nothing, returns [kind and target]
+//	fault(...)           makes calls go wrong, see lab.Fault
+//	lag(kind, ms)        makes lists late
+//	attempt(fn)          returns the hint of the error that fn fails with
+func (w *world) globals() starlark.StringDict {
+	return starlark.StringDict{
+		"changes": w.builtin("changes", func(fn starlark.Callable, thread *starlark.Thread) (starlark.Value, error) {
+			since := len(w.cloud.Requests(0))
+			if _, err := starlark.Call(thread, fn, nil, nil); err != nil {
+				return nil, err
+			}
+			return effect.ToStarlark(w.writes(since)), nil
+		}),
+		"calls": w.builtin("calls", func(fn starlark.Callable, thread *starlark.Thread) (starlark.Value, error) {
+			since := len(w.cloud.Requests(0))
+			if _, err := starlark.Call(thread, fn, nil, nil); err != nil {
+				return nil, err
+			}
+			out := []string{}
+			for _, r := range w.cloud.Requests(since) {
+				if r.Service != "identity" {
+					out = append(out, r.Method+" "+r.Path)
+				}
+			}
+			return effect.ToStarlark(out), nil
+		}),
+		"plan": w.builtin("plan", func(fn starlark.Callable, thread *starlark.Thread) (starlark.Value, error) {
+			since := len(w.cloud.Requests(0))
+			opts := w.options()
+			opts.Door = startest.NewDoor(effect.Plan)
+			v, err := startest.Call(w.t, fn, opts)
+			if err != nil {
+				return nil, err
+			}
+			if writes := w.writes(since); len(writes) > 0 {
+				return nil, fmt.Errorf("a plan wrote: %v", writes)
+			}
+			planned := []string{}
+			for _, p := range opts.Door.Planned() {
+				planned = append(planned, string(p.Change.Kind)+" "+p.Target.String())
+			}
+			return starlark.Tuple{effect.ToStarlark(planned), v}, nil
+		}),
+		"hint": w.builtin("hint", func(fn starlark.Callable, thread *starlark.Thread) (starlark.Value, error) {
+			_, err := starlark.Call(thread, fn, nil, nil)
+			if err == nil {
+				return nil, fmt.Errorf("no error")
+			}
+			return starlark.String(startest.Explain(err)), nil
+		}),
+		"fault": starlark.NewBuiltin("fault", func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+			var f lab.Fault
+			if err := starlark.UnpackArgs(b.Name(), args, kwargs, "service", &f.Service, "method", &f.Method, "path?", &f.Path, "status?", &f.Status, "count?", &f.Count,
+				"reset?", &f.Reset, "body?", &f.Body, "retry_after?", &f.RetryAfter, "effect?", &f.Effect, "outcome?", &f.Outcome, "hide_ms?", &f.HideMS, "expire?", &f.Expire, "skip?", &f.Skip); err != nil {
+				return nil, err
+			}
+			id, err := w.cloud.Inject(f)
+			return starlark.String(id), err
+		}),
+		"expire_tokens": starlark.NewBuiltin("expire_tokens", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
+			w.cloud.ExpireTokens()
+			return starlark.None, nil
+		}),
+	}
+}
+
+func (w *world) builtin(name string, f func(fn starlark.Callable, thread *starlark.Thread) (starlark.Value, error)) *starlark.Builtin {
+	return starlark.NewBuiltin(name, func(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		var fn starlark.Callable
+		if err := starlark.UnpackPositionalArgs(name, args, kwargs, 1, &fn); err != nil {
+			return nil, err
+		}
+		return f(fn, thread)
+	})
+}
+
+// TestRecipes runs the tests in Starlark, each file in a cloud of its own.
+func TestRecipes(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.star")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no test files: %v", err)
+	}
+	for _, file := range files {
+		w := newWorld(t, lab.Config{ConsoleLog: console})
+		startest.Run(t, file, w.options())
+	}
+}
+
+func console(string) string { return "" }

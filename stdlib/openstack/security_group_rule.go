@@ -1,0 +1,365 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// A rule lets something through. Two rules that let the same through are
+// equal: what Neutron takes in several spellings has one here.
+type rule struct {
+	direction, ethertype string
+	protocol             string // "" for any
+	from, to             int64  // -1 for any; type and code of ICMP
+	remote               any    // nil for any; an address range, a group's id, "self" or an Unknown
+	group                bool   // remote is a group
+}
+
+// data returns the rule as recipes see it.
+func (r rule) data() map[string]any {
+	var protocol, ports any
+	if r.protocol != "" {
+		protocol = r.protocol
+	}
+	switch {
+	case r.from < 0:
+	case r.from == r.to || r.to < 0:
+		ports = strconv.FormatInt(r.from, 10)
+	default:
+		ports = fmt.Sprintf("%d-%d", r.from, r.to)
+	}
+	return map[string]any{"direction": r.direction, "ethertype": r.ethertype, "protocol": protocol, "ports": ports, "remote": r.remote}
+}
+
+// body returns the rule as Neutron takes it.
+func (r rule) body(group, mark string) client.Object {
+	b := client.Object{"security_group_id": group, "direction": r.direction, "ethertype": r.ethertype, "description": mark}
+	if r.protocol != "" {
+		b["protocol"] = r.protocol
+	}
+	if r.from >= 0 {
+		b["port_range_min"] = r.from
+	}
+	if r.to >= 0 {
+		b["port_range_max"] = r.to
+	}
+	switch {
+	case r.remote == nil:
+	case r.group && r.remote == self:
+		b["remote_group_id"] = group
+	case r.group:
+		b["remote_group_id"] = r.remote
+	default:
+		b["remote_ip_prefix"] = r.remote
+	}
+	return b
+}
+
+// self stands for the group that the rule is part of.
+const self = "self"
+
+// protocolName returns the one name of a protocol that Neutron knows by
+// several. The numbers are IANA's.
+func protocolName(s string) string {
+	switch s = strings.ToLower(s); s {
+	case "any":
+		return ""
+	case "1":
+		return "icmp"
+	case "6":
+		return "tcp"
+	case "17":
+		return "udp"
+	case "58", "icmpv6":
+		return "ipv6-icmp"
+	}
+	return s
+}
+
+// anywhere reports whether p is the whole address space.
+func anywhere(p netip.Prefix) bool { return p.Bits() == 0 }
+
+// readRule reads a rule of Neutron's.
+func readRule(o client.Object) rule {
+	number := func(key string) int64 {
+		if n, ok := o[key].(int64); ok {
+			return n
+		}
+		return -1
+	}
+	r := rule{direction: str(o, "direction"), ethertype: str(o, "ethertype"), protocol: protocolName(str(o, "protocol")),
+		from: number("port_range_min"), to: number("port_range_max")}
+	if id := str(o, "remote_group_id"); id != "" {
+		r.remote, r.group = id, true
+		if id == str(o, "security_group_id") {
+			r.remote = self
+		}
+	} else if s := str(o, "remote_ip_prefix"); s != "" {
+		r.remote = s
+		if p, err := netip.ParsePrefix(s); err == nil && anywhere(p) {
+			r.remote = nil
+		}
+	}
+	return r
+}
+
+// parseRule reads one rule of the argument rules.
+func parseRule(v any) (rule, error) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return rule{}, fault.New(fault.Invalid, "%s is no dict", show(v))
+	}
+	r := rule{direction: "ingress", from: -1, to: -1}
+	known := []string{"direction", "protocol", "port", "ports", "remote", "ethertype"}
+	for k := range m {
+		if !slices.Contains(known, k) {
+			hint := "it takes " + strings.Join(known, ", ")
+			if near := builtin.Nearest(k, known); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			return rule{}, fault.Hinted(fault.Invalid, hint, "unknown key %q", k)
+		}
+	}
+	if d, ok := m["direction"].(string); ok {
+		r.direction = d
+	}
+	if r.direction != "ingress" && r.direction != "egress" {
+		return rule{}, fault.New(fault.Invalid, "direction is ingress or egress, not %s", show(m["direction"]))
+	}
+	switch p := m["protocol"].(type) {
+	case nil:
+	case string:
+		r.protocol = protocolName(p)
+	case int64:
+		r.protocol = protocolName(strconv.FormatInt(p, 10))
+	default:
+		return rule{}, fault.New(fault.Invalid, "protocol %s is no name or number", show(p))
+	}
+	if err := r.parsePorts(m); err != nil {
+		return rule{}, err
+	}
+	if err := r.parseRemote(m["remote"]); err != nil {
+		return rule{}, err
+	}
+	switch t := m["ethertype"].(type) {
+	case nil:
+		if r.protocol == "ipv6-icmp" && r.ethertype == "" {
+			r.ethertype = "IPv6"
+		}
+		if r.ethertype == "" {
+			r.ethertype = "IPv4"
+		}
+	case string:
+		if t != "IPv4" && t != "IPv6" || r.ethertype != "" && r.ethertype != t {
+			return rule{}, fault.New(fault.Invalid, "ethertype %s isn't IPv4 or IPv6, or doesn't fit remote", show(t))
+		}
+		r.ethertype = t
+	default:
+		return rule{}, fault.New(fault.Invalid, "ethertype %s isn't IPv4 or IPv6", show(t))
+	}
+	return r, nil
+}
+
+func (r *rule) parsePorts(m map[string]any) error {
+	v := m["port"]
+	if v == nil {
+		v = m["ports"]
+	} else if m["ports"] != nil {
+		return fault.New(fault.Invalid, "port and ports are the same: give one")
+	}
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case int64:
+		r.from, r.to = v, v
+	case string:
+		first, last, ranged := strings.Cut(v, "-")
+		var err error
+		if r.from, err = strconv.ParseInt(strings.TrimSpace(first), 10, 32); err == nil {
+			r.to = r.from
+			if ranged {
+				r.to, err = strconv.ParseInt(strings.TrimSpace(last), 10, 32)
+			}
+		}
+		if err != nil {
+			return fault.New(fault.Invalid, "ports: %q is no port or range such as 80-90", v)
+		}
+		if !ranged && strings.Contains(r.protocol, "icmp") {
+			r.to = -1 // a type with any code
+		}
+	default:
+		return fault.New(fault.Invalid, "ports: %s is no port or range such as 80-90", show(v))
+	}
+	icmp := strings.Contains(r.protocol, "icmp")
+	switch {
+	case r.protocol == "":
+		return fault.New(fault.Invalid, "ports need a protocol that has them, such as tcp")
+	case icmp && (r.from < 0 || r.from > 255 || r.to > 255):
+		return fault.New(fault.Invalid, "ports: types and codes of ICMP lie between 0 and 255")
+	case !icmp && (r.from < 1 || r.to > 65535 || r.from > r.to):
+		return fault.New(fault.Invalid, "ports: %d-%d isn't a range between 1 and 65535", r.from, r.to)
+	}
+	return nil
+}
+
+// parseRemote reads where to or from: an address, a range, a group, "self".
+func (r *rule) parseRemote(v any) error {
+	switch v := v.(type) {
+	case nil:
+	case effect.Unknown:
+		r.remote = v
+		r.group = true
+	case map[string]any:
+		if v["id"] == nil {
+			return fault.New(fault.Invalid, "remote: %s has no id", show(v))
+		}
+		r.remote, r.group = v["id"], true
+	case string:
+		if a, err := netip.ParseAddr(v); err == nil {
+			v = netip.PrefixFrom(a, a.BitLen()).String()
+		}
+		p, err := netip.ParsePrefix(v)
+		if err != nil {
+			if strings.Contains(v, "/") {
+				return fault.New(fault.Invalid, "remote: %q is no address range", v)
+			}
+			r.remote, r.group = v, true
+			return nil
+		}
+		if p = p.Masked(); !anywhere(p) {
+			r.remote = p.String()
+		}
+		r.ethertype = "IPv4"
+		if p.Addr().Is6() {
+			r.ethertype = "IPv6"
+		}
+	default:
+		return fault.New(fault.Invalid, "remote: %s is no address range or security group", show(v))
+	}
+	return nil
+}
+
+// rules are the parts of a security group. Those that this recipe made have
+// its mark as description.
+type rules struct {
+	cloud *Cloud
+	mark  string
+	given any
+	exact bool
+	want  []rule
+}
+
+func (p *rules) prepare(ctx context.Context, cl *client.Client) error {
+	p.want = nil
+	list, ok := p.given.([]any)
+	if !ok {
+		return fault.New(fault.Invalid, "rules: got %s, want a list", show(p.given))
+	}
+	for i, v := range list {
+		r, err := parseRule(v)
+		if err != nil {
+			return &fault.Error{Kind: fault.KindOf(err), Hint: fault.HintOf(err), Err: fmt.Errorf("rules[%d]: %w", i, err)}
+		}
+		if name, ok := r.remote.(string); ok && r.group && name != self {
+			if r.remote, err = securityGroupNoun().resolve(ctx, p.cloud, cl, effect.Reference{ID: effect.Plain(name)}); err != nil {
+				return fmt.Errorf("rules[%d]: remote: %w", i, err)
+			}
+		}
+		if !slices.Contains(p.want, r) {
+			p.want = append(p.want, r)
+		}
+	}
+	return nil
+}
+
+// missing returns the rules to add to obj.
+func (p *rules) missing(obj client.Object) []rule {
+	have := make(map[rule]bool)
+	for _, o := range objects(obj, "security_group_rules") {
+		have[readRule(o)] = true
+	}
+	return slices.DeleteFunc(slices.Clone(p.want), func(r rule) bool { return have[p.here(obj, r)] })
+}
+
+// here writes a rule of the group obj as readRule does.
+func (p *rules) here(obj client.Object, r rule) rule {
+	if r.group && r.remote == str(obj, "id") && r.remote != "" {
+		r.remote = self
+	}
+	return r
+}
+
+// extra returns the rules to remove from obj.
+func (p *rules) extra(obj client.Object) []client.Object {
+	var out []client.Object
+	for _, o := range objects(obj, "security_group_rules") {
+		wanted := slices.ContainsFunc(p.want, func(r rule) bool { return p.here(obj, r) == readRule(o) })
+		if !wanted && (p.exact || str(o, "description") == p.mark) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func (p *rules) diff(obj client.Object) []effect.Field {
+	var out []effect.Field
+	for _, r := range p.missing(obj) {
+		out = append(out, effect.Field{Path: "rules", New: r.data()})
+	}
+	for _, o := range p.extra(obj) {
+		out = append(out, effect.Field{Path: "rules", Old: readRule(o).data()})
+	}
+	return out
+}
+
+func (p *rules) attrs(obj client.Object) map[string]any {
+	if obj == nil {
+		// Neutron adds rules of its own to a new group.
+		return map[string]any{"rules": effect.Unknown{Of: "the rules of the new security group"}}
+	}
+	extra := p.extra(obj)
+	all := []any{}
+	for _, o := range objects(obj, "security_group_rules") {
+		if !slices.ContainsFunc(extra, func(e client.Object) bool { return str(e, "id") == str(o, "id") }) {
+			all = append(all, readRule(o).data())
+		}
+	}
+	for _, r := range p.missing(obj) {
+		all = append(all, p.here(obj, r).data())
+	}
+	return map[string]any{"rules": sorted(all)}
+}
+
+// apply adds before it removes, so that a rule that is rewritten never leaves
+// a gap.
+func (p *rules) apply(ctx context.Context, cl *client.Client, obj client.Object) error {
+	missing, extra := p.missing(obj), p.extra(obj)
+	all, _ := obj["security_group_rules"].([]any)
+	for _, r := range missing {
+		made, err := cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodPost, Path: "/security-group-rules",
+			Body: client.Object{"security_group_rule": r.body(str(obj, "id"), p.mark)}}, "security_group_rule")
+		if err != nil {
+			return err
+		}
+		all = append(all, made)
+	}
+	for _, o := range extra {
+		_, err := cl.Do(ctx, client.Call{Service: client.Network, Method: http.MethodDelete, Path: "/security-group-rules/" + str(o, "id")})
+		if err != nil && fault.KindOf(err) != fault.NotFound {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(x any) bool { return str(x.(client.Object), "id") == str(o, "id") })
+	}
+	obj["security_group_rules"] = all
+	return nil
+}
