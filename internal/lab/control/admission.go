@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // reviewLimit bounds the size of an object sent to a webhook.
@@ -67,6 +69,9 @@ func (w *webhooks) objection(group, kind string, o, old *object) (why, warning s
 		if table(o.Object, "spec", "topology") == nil {
 			return "", ""
 		}
+		if !w.feature("ClusterTopology=true") {
+			return "spec.topology: Forbidden: can be set only if the ClusterTopology feature flag is enabled", ""
+		}
 		return w.topology(o, old)
 	case "OpenStackMachineTemplate.infrastructure.cluster.x-k8s.io":
 		before, after := table(old.Object, "spec", "template", "spec"), table(o.Object, "spec", "template", "spec")
@@ -84,6 +89,21 @@ func (w *webhooks) objection(group, kind string, o, old *object) (why, warning s
 		}
 	}
 	return "", ""
+}
+
+// feature reports whether Cluster API's manager runs with a feature gate.
+func (w *webhooks) feature(gate string) bool {
+	for _, d := range w.list(deployments, "", func(o *object) bool { return o.GetName() == coreManager }) {
+		for _, c := range array(d.Object, "spec", "template", "spec", "containers") {
+			args, _, _ := unstructured.NestedStringSlice(c, "args")
+			for _, arg := range args {
+				if strings.Contains(arg, gate) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func list(o *object, field string) int {

@@ -3,7 +3,7 @@ package control
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"crypto/rand"
 	"fmt"
 	"path"
 	"regexp"
@@ -11,7 +11,6 @@ import (
 	"text/template"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -36,6 +35,7 @@ type argo struct {
 func (a *argo) register() {
 	a.watch(applicationSets.Group, "", applicationSets.Resource, a.applicationSet)
 	a.watch(applications.Group, "", applications.Resource, a.application)
+	a.watch(statefulSets.Group, "v1", statefulSets.Resource, a.started)
 	a.watch(projects.Group, "", projects.Resource, nil)
 }
 
@@ -245,15 +245,38 @@ func (a *argo) ensureProject(ctx context.Context, namespace string) error {
 	if client == nil {
 		return nil
 	}
-	var o object
-	err := json.Unmarshal([]byte(`{"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": "default"},
-		"spec": {"sourceRepos": ["*"], "destinations": [{"namespace": "*", "server": "*"}], "clusterResourceWhitelist": [{"group": "*", "kind": "*"}]}}`), &o.Object)
-	if err != nil {
-		return err
+	o := &object{Object: map[string]any{
+		"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
+		"metadata": map[string]any{"name": "default", "namespace": namespace},
+		"spec": map[string]any{
+			"sourceRepos":              []any{"*"},
+			"destinations":             []any{map[string]any{"namespace": "*", "server": "*"}},
+			"clusterResourceWhitelist": []any{map[string]any{"group": "*", "kind": "*"}},
+		},
+	}}
+	_, err := client.Create(ctx, o, metav1.CreateOptions{FieldManager: appController})
+	return ignoreExists(err)
+}
+
+// started makes what Argo CD's parts make in their namespace when they first run: the default
+// project, and the administrator's first password.
+func (a *argo) started(ctx context.Context, o *object) (time.Duration, error) {
+	if !available(o) {
+		return 0, nil
 	}
-	o.SetNamespace(namespace)
-	if _, err = client.Create(ctx, &o, metav1.CreateOptions{FieldManager: appController}); apierrors.IsAlreadyExists(err) {
-		return nil
+	switch o.GetName() {
+	case appController:
+		if a.on(projects, o.GetNamespace()) == nil {
+			return a.Pace.Retry, nil
+		}
+		return 0, a.ensureProject(ctx, o.GetNamespace())
+	case "argocd-server":
+		if found, _ := a.get(secrets, o.GetNamespace(), "argocd-initial-admin-secret"); found != nil {
+			return 0, nil
+		}
+		_, err := a.on(secrets, o.GetNamespace()).Create(ctx, newSecret(o.GetNamespace(), "argocd-initial-admin-secret", "Opaque",
+			map[string][]byte{"password": []byte(rand.Text()[:16])}), metav1.CreateOptions{FieldManager: "argocd-server"})
+		return 0, ignoreExists(err)
 	}
-	return err
+	return 0, nil
 }

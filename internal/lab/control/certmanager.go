@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,19 +28,18 @@ func (m *certManager) register() {
 	m.watch("cert-manager.io", "", "issuers", m.issuer)
 	m.watch("cert-manager.io", "", "clusterissuers", m.issuer)
 	m.watch("cert-manager.io", "", "certificates", m.certificate)
-	m.watch(deployments.Group, "v1", deployments.Resource, m.deployment)
 	m.watch(validating.Group, "v1", validating.Resource, m.inject(validating))
 	m.watch(mutating.Group, "v1", mutating.Resource, m.inject(mutating))
 	m.watch(definitions.Group, "v1", definitions.Resource, m.inject(definitions))
 }
 
-// deployment makes the webhook's authority once the webhook runs.
-func (m *certManager) deployment(ctx context.Context, o *object) (time.Duration, error) {
+// started makes the webhook's authority once the webhook runs.
+func (m *certManager) started(ctx context.Context, o *object) error {
 	if o.GetName() != "cert-manager-webhook" || !available(o) {
-		return 0, nil
+		return nil
 	}
 	_, err := m.authority(ctx, o.GetNamespace())
-	return 0, err
+	return err
 }
 
 // issuer makes an issuer ready: a self-signed one at once, one with a CA when its Secret is there.
@@ -215,7 +215,16 @@ func (m *certManager) authority(ctx context.Context, namespace string) (*pair, e
 	if err != nil {
 		return nil, err
 	}
-	_, err = m.apply(ctx, secrets, newSecret(namespace, webhookAuthority, "Opaque",
-		map[string][]byte{"tls.crt": made.cert, "tls.key": made.key, "ca.crt": made.cert}))
-	return &made, err
+	client := m.on(secrets, namespace)
+	_, err = client.Create(ctx, newSecret(namespace, webhookAuthority, "Opaque",
+		map[string][]byte{"tls.crt": made.cert, "tls.key": made.key, "ca.crt": made.cert}), metav1.CreateOptions{FieldManager: manager})
+	if !apierrors.IsAlreadyExists(err) {
+		return &made, err
+	}
+	// Somebody else was first: the watch doesn't show it yet.
+	secret, err := client.Get(ctx, webhookAuthority, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return &pair{data(secret, "tls.crt"), data(secret, "tls.key")}, nil
 }

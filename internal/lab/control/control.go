@@ -139,6 +139,12 @@ func Run(ctx context.Context, c Config) error {
 	if err := a.discover(); err != nil {
 		return fault.Wrap("connecting to", "the lab's Kubernetes", err)
 	}
+	e.watch(deployments.Group, "v1", deployments.Resource, func(ctx context.Context, o *object) (time.Duration, error) {
+		if err := m.started(ctx, o); err != nil {
+			return 0, err
+		}
+		return a.started(ctx, o)
+	})
 	w := &webhooks{engine: e}
 	if err := e.run(ctx, w.serve, k.join); err != nil && ctx.Err() == nil {
 		return fault.Wrap("playing", "the lab's controllers", err)

@@ -12,11 +12,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -61,7 +63,9 @@ type engine struct {
 var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 
 func newEngine(c Config) (*engine, error) {
-	client, err := dynamic.NewForConfig(c.REST)
+	config := rest.CopyConfig(c.REST)
+	config.WarningHandler = rest.NoWarnings{}
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
@@ -136,9 +140,28 @@ func (e *engine) start(ctx context.Context, k *kind, version string) {
 	e.wg.Add(1)
 	go func() {
 		defer e.wg.Done()
+		if !e.awaitServed(ctx, k.active) {
+			return
+		}
 		// A watch that ends is started again: what it says on the way is no news.
 		informer.RunWithContext(klog.NewContext(ctx, logr.Discard()))
 	}()
+}
+
+// awaitServed waits until a resource answers: a moment after its definition is established. A
+// watch that is begun earlier pauses for a second or more. It returns false if ctx ends.
+func (e *engine) awaitServed(ctx context.Context, resource schema.GroupVersionResource) bool {
+	for {
+		_, err := e.client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+		if !apierrors.IsNotFound(err) {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-e.Clock.After(e.Pace.Retry / 4):
+		}
+	}
 }
 
 // changed queues o, and what is looked at again when o changes: its owners and its cluster.

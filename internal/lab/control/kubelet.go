@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +29,6 @@ func (k *kubelet) register() {
 		k.watch(r.Group, "v1", r.Resource, nil)
 	}
 	k.watch("discovery.k8s.io", "v1", "endpointslices", nil)
-	k.watch("apps", "v1", "statefulsets", nil)
 }
 
 // join makes the node's object, as a kubelet does when it starts.
@@ -145,6 +145,12 @@ func (k *kubelet) pod(ctx context.Context, o *object) (time.Duration, error) {
 	}
 	if why := k.blocked(ctx, o); why != "" {
 		k.containers(o, "ContainerCreating", why)
+		k.setCondition(o, "ContainersReady", false, "ContainersNotReady", why)
+		k.setCondition(o, "Ready", false, "ContainersNotReady", why)
+		return k.Pace.Retry, k.saveStatus(ctx, pods, o)
+	}
+	if why := crash(o); why != "" {
+		k.containers(o, "CrashLoopBackOff", why)
 		k.setCondition(o, "ContainersReady", false, "ContainersNotReady", why)
 		k.setCondition(o, "Ready", false, "ContainersNotReady", why)
 		return k.Pace.Retry, k.saveStatus(ctx, pods, o)
@@ -296,6 +302,20 @@ func (k *kubelet) blocked(ctx context.Context, o *object) string {
 			_, err := k.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(o.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return fmt.Sprintf("MountVolume.SetUp failed for volume %q : configmap %q not found", v["name"], name)
+			}
+		}
+	}
+	return ""
+}
+
+// crash says why a pod's program ends at once, or "": a variable of clusterctl that nobody
+// replaced is no value of any flag.
+func crash(o *object) string {
+	for _, c := range array(o.Object, "spec", "containers") {
+		args, _, _ := unstructured.NestedStringSlice(c, "args")
+		for _, arg := range args {
+			if strings.Contains(arg, "${") {
+				return fmt.Sprintf("container %v: invalid argument %q", c["name"], arg)
 			}
 		}
 	}
