@@ -126,8 +126,10 @@ func (p *clusterAPI) create(ctx context.Context, resource schema.GroupResource, 
 	if client == nil {
 		return fmt.Errorf("no definition of %s is established", resource)
 	}
-	p.Log(fmt.Sprintf("%s %s/%s made", o.GetKind(), o.GetNamespace(), o.GetName()))
 	_, err := client.Create(ctx, o, metav1.CreateOptions{FieldManager: manager})
+	if err == nil {
+		p.Log(fmt.Sprintf("%s %s/%s made", o.GetKind(), o.GetNamespace(), o.GetName()))
+	}
 	return ignoreExists(err)
 }
 

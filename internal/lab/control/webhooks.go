@@ -100,29 +100,26 @@ func (w *webhooks) connect(rw http.ResponseWriter, r *http.Request, inner *queue
 		return
 	}
 	found := w.list(services, "", func(o *object) bool { return text(o.Object, "spec", "clusterIP") == address })
-	if len(found) == 0 {
-		http.Error(rw, "no route to host", http.StatusBadGateway)
-		return
+	answer := "200 Connection established"
+	switch {
+	case len(found) == 0:
+		answer = "502 dial tcp " + r.Host + ": connect: no route to host"
+	case len(w.backends(found[0])) == 0:
+		answer = "502 dial tcp " + r.Host + ": connect: connection refused"
 	}
-	service := found[0]
-	if len(w.backends(service)) == 0 {
-		http.Error(rw, "dial tcp "+r.Host+": connect: connection refused", http.StatusBadGateway)
-		return
-	}
-	hijacker, ok := rw.(http.Hijacker)
-	if !ok {
-		http.Error(rw, "the connection can't be taken over", http.StatusInternalServerError)
-		return
-	}
-	conn, _, err := hijacker.Hijack()
+	// The API server repeats the status line alone, so that the reason has to stand there.
+	conn, _, err := http.NewResponseController(rw).Hijack()
 	if err != nil {
+		http.Error(rw, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
-	if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+	_, err = io.WriteString(conn, "HTTP/1.1 "+answer+"\r\n\r\n")
+	if err != nil || !strings.HasPrefix(answer, "200") {
 		_ = conn.Close()
 		return
 	}
+	service := found[0]
 	inner.put(tls.Server(&dialled{Conn: conn, service: service}, &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"http/1.1"},
