@@ -35,7 +35,7 @@ func (c *Cloud) credentialDoc(r *request, a *credential) doc {
 		d["description"] = a.description
 	}
 	if !a.expires.IsZero() {
-		d["expires_at"] = a.expires.Format(stampMicro)
+		d["expires_at"] = a.expires.Format("2006-01-02T15:04:05.000000") // unlike a token, without zone
 	}
 	if a.rules != nil {
 		d["access_rules"] = a.rules
