@@ -170,3 +170,25 @@ func resident(t *testing.T, pid int) string {
 	}
 	return "unknown"
 }
+
+// TestAssets runs with the components that others have built, where there are some.
+func TestAssets(t *testing.T) {
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	if assets == "" {
+		t.Skip("KUBEBUILDER_ASSETS isn't set")
+	}
+	cluster, err := apiserver.Start(t.Context(), apiserver.Config{Dir: t.TempDir(), Assets: assets, Progress: func(s string) { t.Error(s) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cluster.Stop() })
+	if len(cluster.Pids) != 3 {
+		t.Errorf("%d processes", len(cluster.Pids))
+	}
+	if err := cluster.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := net.DialTimeout("tcp", cluster.Address, time.Second); err == nil {
+		t.Error("stopped, but something listens")
+	}
+}

@@ -65,6 +65,8 @@ var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: 
 func newEngine(c Config) (*engine, error) {
 	config := rest.CopyConfig(c.REST)
 	config.WarningHandler = rest.NoWarnings{}
+	config.QPS = -1 // one program plays many: together they would wait for each other
+	c.REST = config
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
