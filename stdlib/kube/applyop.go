@@ -26,6 +26,7 @@ type sight struct {
 	live    *kubeclient.Object      // nil if it isn't there
 	differs []kubeclient.Difference // what an apply would change
 	note    string                  // what couldn't be asked
+	foreign string                  // the owner, if that is somebody else
 }
 
 func (op *applyOp) Target() effect.Target {
@@ -67,7 +68,9 @@ func (op *applyOp) Observe(ctx context.Context) (effect.State, error) {
 		return effect.State{}, fault.New(fault.Conflict, "it is %s", gone)
 	}
 	s := sight{live: live}
-	if s.differs, s.note, err = op.try(ctx, client, live); err != nil {
+	if owner := live.GetAnnotations()[ownerAnnotation]; owner != "" && owner != it.owner && !op.force {
+		s.foreign = owner
+	} else if s.differs, s.note, err = op.try(ctx, client, live); err != nil {
 		return effect.State{}, err
 	}
 	return effect.State{Exists: true, Attrs: it.attrs(string(live.GetUID())), Raw: s}, nil
@@ -85,7 +88,7 @@ func (op *applyOp) observeNew(ctx context.Context, client *kubeclient.Client) (e
 		return effect.State{Raw: sight{}}, nil
 	case kubeclient.NamespaceMissing(err):
 		return effect.State{Raw: sight{note: "its namespace isn't there yet"}}, nil
-	case kubeclient.NoDryRun(err), fault.KindOf(err) == fault.Unavailable:
+	case kubeclient.NoDryRun(err), kubeclient.LacksRight(err), fault.KindOf(err) == fault.Unavailable:
 		return effect.State{Raw: sight{note: "not validated: " + err.Error()}}, nil
 	}
 	return effect.State{}, err
@@ -102,7 +105,7 @@ func (op *applyOp) try(ctx context.Context, client *kubeclient.Client, live *kub
 	switch {
 	case err == nil:
 		return append(kubeclient.Compare(live, got), open...), "", nil
-	case kubeclient.NoDryRun(err), planning(ctx) && fault.KindOf(err) == fault.Unavailable:
+	case kubeclient.NoDryRun(err), planning(ctx) && (kubeclient.LacksRight(err) || fault.KindOf(err) == fault.Unavailable):
 		// What can't be asked is compared as far as it is given.
 		return append(kubeclient.Lacks(live, want), open...), "no dry run: " + err.Error(), nil
 	}
@@ -115,9 +118,9 @@ func (op *applyOp) Diff(st effect.State) (effect.Change, error) {
 		return effect.Change{Kind: effect.Create, Fields: op.fields(kubeclient.Leaves(op.it.object)), Note: s.note,
 			After: op.it.attrs(effect.Unknown{Of: op.it.String() + " uid"})}, nil
 	}
-	if owner := s.live.GetAnnotations()[ownerAnnotation]; owner != "" && owner != op.it.owner && !op.force {
+	if s.foreign != "" {
 		return effect.Change{}, fault.Hinted(fault.Exists, "give it another name, leave it to its owner, or take it over with force = True",
-			"it belongs to %q, and this is %q", owner, op.it.owner)
+			"it belongs to %q, and this is %q", s.foreign, op.it.owner)
 	}
 	if len(s.differs) == 0 {
 		return effect.Unchanged(), nil

@@ -40,7 +40,7 @@ func items(ctx context.Context, a applyArgs) (list []*item, later []string, err 
 	} else if !a.Manifests.Empty() {
 		found, err := kubeclient.ParseManifests(a.Manifests.Reveal())
 		if err != nil {
-			return nil, nil, fault.Wrap("argument manifests:", "", err)
+			return nil, nil, err
 		}
 		for _, m := range found {
 			list = append(list, &item{origin: m.Origin, object: m.Object, hidden: a.Manifests.IsSecret()})
@@ -155,8 +155,8 @@ func (r *revealing) reveal(v any, path string) (any, error) {
 	return v, nil
 }
 
-// tidy removes what manifests carry by habit and what isn't anybody's wish: an
-// empty status and creation time, and the placeholder that generators put where
+// tidy brings the object into one form, and removes what manifests carry by
+// habit and what isn't anybody's wish: an empty status and creation time, and the placeholder that generators put where
 // a certificate authority is injected later. To apply the placeholder would be
 // to fight with the injector.
 func (it *item) tidy() {
@@ -165,9 +165,32 @@ func (it *item) tidy() {
 		delete(meta, "creationTimestamp")
 	}
 	switch it.object.GetKind() {
+	case "Secret":
+		it.encode()
 	case "CustomResourceDefinition", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService":
 		dropPlaceholders(it.object.Object)
 	}
+}
+
+// encode turns the stringData of a Secret into data, as the API server would:
+// of what it turns itself it doesn't remember who set it.
+func (it *item) encode() {
+	plain, ok := it.object.Object["stringData"].(map[string]any)
+	if it.object.GetAPIVersion() != "v1" || !ok {
+		return
+	}
+	held, ok := it.object.Object["data"].(map[string]any)
+	if !ok {
+		held = make(map[string]any, len(plain))
+		it.object.Object["data"] = held
+	}
+	for k, v := range plain {
+		if text, ok := v.(string); ok {
+			v = base64.StdEncoding.EncodeToString([]byte(text))
+		}
+		held[k] = v
+	}
+	delete(it.object.Object, "stringData")
 }
 
 func dropPlaceholders(v any) {

@@ -31,12 +31,13 @@ type Kube struct {
 	mu      sync.Mutex
 	clients map[string]*kubeclient.Client // by all that tells one way to a cluster from another
 	coming  map[string]map[schema.GroupKind]bool
+	warned  map[string]bool
 }
 
 // Module returns the module `kube`. Its receiver is a *Kube, to be closed at
 // the end of the run.
 func Module(c Config) *builtin.Module {
-	k := &Kube{config: c, clients: make(map[string]*kubeclient.Client), coming: make(map[string]map[schema.GroupKind]bool)}
+	k := &Kube{config: c, clients: make(map[string]*kubeclient.Client), coming: make(map[string]map[schema.GroupKind]bool), warned: make(map[string]bool)}
 	return builtin.NewModule(builtin.Module{
 		Name: "kube",
 		Doc:  "Objects of any kind in Kubernetes clusters: apply, get, list, delete, wait.",
@@ -83,13 +84,25 @@ func (k *Kube) client(key string, c kubeclient.Config) (*kubeclient.Client, erro
 		return have, nil
 	}
 	c.UserAgent, c.Wrap = k.config.UserAgent, k.config.Wrap
-	c.Warn = func(ctx context.Context, text string) { effect.Logf(ctx, "the API server warns: %s", text) }
+	c.Warn = k.warn
 	made, err := kubeclient.New(c)
 	if err != nil {
 		return nil, err
 	}
 	k.clients[key] = made
 	return made, nil
+}
+
+// warn logs a warning of an API server, once: a dry run and the write after it
+// get the same one.
+func (k *Kube) warn(ctx context.Context, text string) {
+	k.mu.Lock()
+	again := k.warned[text]
+	k.warned[text] = true
+	k.mu.Unlock()
+	if !again {
+		effect.Logf(ctx, "the API server warns: %s", text)
+	}
 }
 
 // expect remembers that a plan makes the kind in the named cluster, and whether

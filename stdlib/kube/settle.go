@@ -78,7 +78,7 @@ func (s *settling) look(ctx context.Context) (effect.Poll, error) {
 	left := s.open[:0]
 	for _, u := range s.open {
 		if u.err != nil && !fault.KindOf(u.err).Retryable() {
-			return effect.Poll{}, fault.Wrap(u.it.String()+":", "", u.err)
+			return effect.Poll{}, fault.Wrap("", u.it.String(), u.err)
 		}
 		if u.state.Failed && !planning(ctx) {
 			text := u.state.Message

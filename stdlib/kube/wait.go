@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -113,23 +114,18 @@ func (c *Cluster) met(o *kubeclient.Object, a waitArgs, steps []string) (met boo
 				continue
 			}
 			if lag := kubeclient.Lagging(o, &cond); lag != "" {
-				return false, lag, nil
+				return false, also(lag, o), nil
 			}
 			if strings.EqualFold(cond.Status, a.Status) {
 				return true, "", nil
 			}
-			// First what was asked for, then the rest.
-			seen := cond.String()
-			if all := kubeclient.Blocking(o); all != "" && all != seen {
-				seen += "; " + all
-			}
-			return false, seen, nil
+			return false, also(cond.String(), o), nil
 		}
-		return false, strings.TrimSuffix("it has no condition "+a.Condition+"; "+kubeclient.Blocking(o), "; "), nil
+		return false, also("it has no condition "+a.Condition, o), nil
 	case a.Path != "":
 		have, ok := field(o.Object, steps)
 		if lag := kubeclient.Lagging(o, nil); lag != "" {
-			return false, lag, nil
+			return false, also(lag, o), nil
 		}
 		if a.Value.V == nil && ok && !empty(have) || a.Value.V != nil && ok && len(effect.Compare(map[string]any{"": a.Value.V}, map[string]any{"": have})) == 0 {
 			return true, "", nil
@@ -138,10 +134,7 @@ func (c *Cluster) met(o *kubeclient.Object, a waitArgs, steps []string) (met boo
 		if ok {
 			seen = fmt.Sprintf("%s is %v", a.Path, have)
 		}
-		if all := kubeclient.Blocking(o); all != "" {
-			seen += "; " + all
-		}
-		return false, seen, nil
+		return false, also(seen, o), nil
 	}
 	h := kubeclient.HealthOf(o)
 	if h.Failed {
@@ -150,7 +143,16 @@ func (c *Cluster) met(o *kubeclient.Object, a waitArgs, steps []string) (met boo
 	if h.Current {
 		return true, "", nil
 	}
-	return false, strings.TrimSuffix(h.Message+"; "+kubeclient.Blocking(o), "; "), nil
+	return false, also(h.Message, o), nil
+}
+
+// also adds to what was seen what else the object tells of why it isn't ready.
+func also(seen string, o *kubeclient.Object) string {
+	all := kubeclient.Blocking(o)
+	if all == "" || strings.Contains(all, seen) {
+		return cmp.Or(all, seen)
+	}
+	return seen + "; " + all
 }
 
 // empty reports whether a field's value is none that is worth waiting for.

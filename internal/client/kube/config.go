@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -53,7 +54,7 @@ type Config struct {
 // goroutines at once.
 type Client struct {
 	server  string
-	http    *http.Client
+	base    http.RoundTripper // what holds the connections
 	dynamic dynamic.Interface
 	kinds   kinds
 }
@@ -64,6 +65,14 @@ func New(c Config) (*Client, error) {
 	conf, err := c.rest()
 	if err != nil {
 		return nil, err
+	}
+	var base http.RoundTripper
+	conf.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		base = rt
+		return rt
+	})
+	if c.Wrap != nil {
+		conf.Wrap(c.Wrap)
 	}
 	web, err := rest.HTTPClientFor(conf)
 	if err != nil {
@@ -77,7 +86,7 @@ func New(c Config) (*Client, error) {
 	if err != nil {
 		return nil, &fault.Error{Op: "reading kubeconfig", Kind: fault.Invalid, Err: err}
 	}
-	return &Client{server: conf.Host, http: web, dynamic: dyn,
+	return &Client{server: conf.Host, base: base, dynamic: dyn,
 		kinds: kinds{client: disc, turn: make(chan struct{}, 1)}}, nil
 }
 
@@ -86,7 +95,7 @@ func (c *Client) Server() string { return c.server }
 
 // Close closes the connections that are idle. A request that runs keeps its own
 // until it ends.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() { utilnet.CloseIdleConnectionsFor(c.base) }
 
 func (c Config) rest() (*rest.Config, error) {
 	conf, err := c.source()
@@ -108,9 +117,6 @@ func (c Config) rest() (*rest.Config, error) {
 		conf.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	}
 	conf.WarningHandlerWithContext = warnings(c.Warn)
-	if c.Wrap != nil {
-		conf.Wrap(c.Wrap)
-	}
 	return conf, nil
 }
 

@@ -118,7 +118,8 @@ func refusal(s metav1.Status) *fault.Error {
 	if m := webhookCall.FindStringSubmatch(s.Message); m != nil {
 		e.Kind, e.Hint = fault.Unavailable, fmt.Sprintf("the webhook %s doesn't answer yet: wait for the Deployment behind it", m[1])
 	}
-	if webhookRefusal.MatchString(s.Message) {
+	// An apply that doesn't fit the schema is answered as if the server had failed.
+	if webhookRefusal.MatchString(s.Message) || strings.Contains(s.Message, "failed to create typed patch object") {
 		e.Kind = fault.Invalid
 	}
 	return e
@@ -134,6 +135,11 @@ func forbidden(s metav1.Status, e *fault.Error) {
 	case rightLacking.MatchString(s.Message):
 		e.Hint = "give the kubeconfig's user a role that allows it"
 	}
+}
+
+// LacksRight reports whether err says that the user may not do this at all.
+func LacksRight(err error) bool {
+	return fault.KindOf(err) == fault.Denied && rightLacking.MatchString(err.Error())
 }
 
 func hasCause(s metav1.Status, cause metav1.CauseType) bool {
