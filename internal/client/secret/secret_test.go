@@ -1,0 +1,185 @@
+package secret_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+
+	"git.vanillacore.net/govstack/gsrun/internal/client/secret"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+)
+
+func newBox(t *testing.T) *secret.Box {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := secret.NewBox([]string{id.Recipient().String()}, id.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestStore(t *testing.T) {
+	ctx := context.Background()
+	dir := filepath.Join(t.TempDir(), "a", "store")
+	s := secret.NewStore(dir, newBox(t))
+	if _, found, err := s.Get(ctx, "hostkeys/gw"); found || err != nil {
+		t.Fatalf("an empty store has something (%v)", err)
+	}
+	values := map[string]string{"hostkeys/[127.0.0.1]:2222": "ssh-ed25519 AAAA", "crypto/x": strings.Repeat("v", 100000), "top": ""}
+	for name, v := range values {
+		for range 2 {
+			if err := s.Put(ctx, name, []byte(v)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, want := range values {
+		got, found, err := s.Get(ctx, name)
+		if err != nil || !found || string(got) != want {
+			t.Errorf("%s: got %d bytes, %v, %v", name, len(got), found, err)
+		}
+	}
+	names, err := s.List(ctx)
+	if err != nil || !reflect.DeepEqual(names, []string{"crypto/x", "hostkeys/[127.0.0.1]:2222", "top"}) {
+		t.Errorf("listed %v (%v)", names, err)
+	}
+	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err != nil {
+			return err
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %#o", path, info.Mode().Perm())
+		}
+		if info.IsDir() {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if bytes.Contains(data, []byte("AAAA")) || bytes.Contains(data, []byte("vvvv")) {
+			t.Errorf("%s isn't encrypted", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(ctx, "top"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(ctx, "top"); err != nil {
+		t.Errorf("deleting what isn't there: %v", err)
+	}
+	if _, found, _ := s.Get(ctx, "top"); found {
+		t.Error("it is still there")
+	}
+}
+
+func TestStoreRefusals(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	box := newBox(t)
+	s := secret.NewStore(dir, box)
+	for _, name := range []string{"", "/x", "x/", "a//b", "..", "a/../b", ".hidden", "a b", "x\x00", strings.Repeat("x", 300), "x.age", "a.age/b"} {
+		if err := s.Put(ctx, name, nil); fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%q: %v", name, err)
+		}
+		if _, _, err := s.Get(ctx, name); fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if err := s.Put(ctx, "x", []byte("value")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := secret.NewStore(dir, newBox(t)).Get(ctx, "x"); fault.KindOf(err) != fault.Denied {
+		t.Errorf("another identity: %v", err)
+	}
+	if _, _, err := secret.NewStore(dir, new(secret.Box)).Get(ctx, "x"); fault.KindOf(err) != fault.Invalid || fault.HintOf(err) == "" {
+		t.Errorf("no identity: %v", err)
+	}
+	if err := secret.NewStore(dir, nil).Put(ctx, "y", nil); fault.KindOf(err) != fault.Invalid || fault.HintOf(err) == "" {
+		t.Errorf("no recipient: %v", err)
+	}
+	path := filepath.Join(dir, "x.age")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-1] ^= 1
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Get(ctx, "x"); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("a damaged value: %v", err)
+	}
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := s.Put(done, "x", nil); fault.KindOf(err) != fault.Cancelled {
+		t.Errorf("after cancellation: %v", err)
+	}
+}
+
+func TestParseSource(t *testing.T) {
+	for _, tt := range []struct {
+		spec any
+		want string
+	}{
+		{"store", "store:secret/n"}, {"env:A", "env:A"}, {map[string]any{"file": "a/b"}, "file:a/b"}, {"age:x:y", "age:x:y"},
+	} {
+		s, err := secret.ParseSource("n", tt.spec)
+		if err != nil || s.String() != tt.want {
+			t.Errorf("%v: got %s (%v), want %s", tt.spec, s, err, tt.want)
+		}
+	}
+	for _, bad := range []any{"", "x", "env:", ":x", 3, nil, map[string]any{}, map[string]any{"env": "A", "file": "b"}, map[string]any{"env": 3}, map[string]any{"env": ""}} {
+		if s, err := secret.ParseSource("n", bad); fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%v was read as %v (%v)", bad, s, err)
+		}
+	}
+}
+
+func TestBox(t *testing.T) {
+	if _, err := secret.NewBox([]string{"age1nonsense"}, ""); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("a bad recipient: %v", err)
+	}
+	bad := "AGE-SECRET-KEY-1QQQQ"
+	if _, err := secret.NewBox(nil, bad); fault.KindOf(err) != fault.Invalid || strings.Contains(err.Error(), bad) {
+		t.Errorf("a bad identity: %v", err)
+	}
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "id")
+	if err := os.WriteFile(path, []byte("# a comment\n"+id.String()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := secret.ReadBox([]string{id.Recipient().String()}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := b.EncryptText("plain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.DecryptText(text); err != nil || got != "plain" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secret.ReadBox(nil, path); fault.KindOf(err) != fault.Untrusted {
+		t.Errorf("an identity that others can read: %v", err)
+	}
+	if _, err := secret.ReadBox(nil, path+"x"); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("an identity that isn't there: %v", err)
+	}
+}

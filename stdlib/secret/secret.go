@@ -1,0 +1,109 @@
+// Package secret is the module through which recipes get secrets, from the
+// sources that a site declares, and the vault that the journal keeps them in.
+package secret
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	client "git.vanillacore.net/govstack/gsrun/internal/client/secret"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// Config says where secrets are. The zero Config only gives the texts.
+type Config struct {
+	// Sources is where each secret of the site is kept, by name.
+	Sources map[string]client.Source
+	// Readers reads the kinds of source. The kind "store" is added by the
+	// module if there is a Store.
+	Readers client.Readers
+	// Store keeps what was generated. It encrypts.
+	Store effect.Store
+}
+
+// readers returns c's readers with that of the store.
+func (c Config) readers() client.Readers {
+	all := maps.Clone(c.Readers)
+	if all == nil {
+		all = make(client.Readers)
+	}
+	if c.Store != nil {
+		all["store"] = client.ReaderFunc(func(ctx context.Context, name string) ([]byte, error) {
+			v, found, err := c.Store.Get(ctx, name)
+			if err == nil && !found {
+				err = fault.Hinted(fault.NotFound, "run the recipe that makes it", "nothing is stored as %s", name)
+			}
+			return v, err
+		})
+	}
+	return all
+}
+
+// Secrets is one run's instance of the module.
+type Secrets struct {
+	sources map[string]client.Source
+	readers client.Readers
+	store   effect.Store
+	making  sync.Mutex // held while a secret is generated
+}
+
+// Module returns the module.
+func Module(c Config) *builtin.Module {
+	return builtin.NewModule(builtin.Module{
+		Name: "secret",
+		Doc: "Secrets: texts that show as `***` everywhere, and stay secret through `+`, `%`, `format` and templates. " +
+			"The site declares where each is kept (`secrets:` in site.yaml): `{env: NAME}`, `{file: PATH}`, `{age: PATH}`, or `store` for one that `secret.generate` makes.",
+		Recv:  &Secrets{sources: c.Sources, readers: c.readers(), store: c.Store},
+		Funcs: []builtin.Func{get(), generate()},
+	})
+}
+
+type getArgs struct {
+	Name string `star:"name,required" doc:"Name of the secret, as the site declares it."`
+}
+
+func get() builtin.Func {
+	return builtin.Of(builtin.Spec[*Secrets, getArgs]{
+		Name:    "secret",
+		Doc:     "Get a secret of the site by name. It has at least 8 bytes; shorter ones can't be kept out of logs. A newline at the end of a one-line secret is dropped.",
+		Returns: "secret",
+		Example: `token = secret("api_token")`,
+		Effect:  builtin.Reads,
+		Errors:  []fault.Kind{fault.Invalid, fault.NotFound, fault.Denied, fault.Untrusted},
+		Run: func(ctx context.Context, s *Secrets, a getArgs) (any, error) {
+			if s == nil {
+				s = new(Secrets)
+			}
+			src, ok := s.sources[a.Name]
+			if !ok {
+				return nil, s.undeclared(a.Name)
+			}
+			q := effect.Query{Target: effect.Target{Scope: "secret", Name: a.Name}, Scope: "secret/" + a.Name}
+			return effect.Read(ctx, q, func(ctx context.Context) (*effect.Secret, error) {
+				plain, err := s.readers.Read(ctx, src)
+				if err != nil {
+					return nil, err
+				}
+				return effect.NewSecret(ctx, plain, effect.Ref(src.String()))
+			})
+		},
+	})
+}
+
+// undeclared says which secrets there are instead.
+func (s *Secrets) undeclared(name string) error {
+	names := slices.Sorted(maps.Keys(s.sources))
+	if len(names) == 0 {
+		return fault.Hinted(fault.Invalid, "declare it in site.yaml under `secrets:`", "the site declares no secrets, so there is no secret %q", name)
+	}
+	hint := "declare it in site.yaml under `secrets:`"
+	if near := builtin.Nearest(name, names); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return fault.Hinted(fault.Invalid, hint, "the site declares no secret %q; it declares %s", name, strings.Join(names, ", "))
+}
