@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"time"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -86,17 +85,13 @@ func (c *Cloud) pause(ctx context.Context) error {
 	return nil
 }
 
-// elapsed returns how long ago start was.
-func elapsed(ctx context.Context, start time.Time) time.Duration {
-	return effect.From(ctx).Door.Clock.Now().Sub(start).Round(time.Second)
-}
-
 func cloudType() *builtin.Type {
 	return &builtin.Type{
-		Name:    "openstack.cloud",
-		Doc:     "One project of a cloud. It is safe to use from several steps at once.",
-		Of:      builtin.TypeOf[*Cloud](),
-		Nouns:   []builtin.Noun{networkVerbs(), subnetVerbs(), routerVerbs(), portVerbs(), securityGroupVerbs(), floatingIPVerbs()},
+		Name: "openstack.cloud",
+		Doc:  "One project of a cloud. It is safe to use from several steps at once.",
+		Of:   builtin.TypeOf[*Cloud](),
+		Nouns: []builtin.Noun{networkVerbs(), subnetVerbs(), routerVerbs(), portVerbs(), securityGroupVerbs(), floatingIPVerbs(),
+			keypairVerbs(), imageVerbs(), flavorVerbs(), serverVerbs()},
 		Methods: []builtin.Func{externalNetworkMethod(), limitsMethod()},
 	}
 }

@@ -34,7 +34,7 @@ func Module(c Config) *builtin.Module {
 			"(in the description, or in a property of an image), by which the next run finds it.",
 		Recv:  &Clouds{config: c, clouds: make(map[string]*Cloud)},
 		Funcs: []builtin.Func{connect()},
-		Types: []*builtin.Type{cloudType()},
+		Types: []*builtin.Type{cloudType(), serverType()},
 	})
 }
 

@@ -109,7 +109,7 @@ func (n *noun) byName(ctx context.Context, cl *client.Client, name string) (clie
 		}
 	}
 	if n.unnamed {
-		return nil, fault.New(fault.NotFound, "there is no %s with the id %q", n.label(), name)
+		return n.byMark(ctx, cl, name)
 	}
 	all, err := n.list(ctx, cl, url.Values{"name": {name}})
 	if err != nil {
@@ -135,6 +135,23 @@ func (n *noun) byName(ctx context.Context, cl *client.Client, name string) (clie
 		return own[0], nil
 	}
 	return nil, fault.Hinted(fault.Invalid, "name the one that is meant by its id", "%d %ss are called %q: %s", len(own), n.label(), name, ids(own))
+}
+
+// byMark returns the resource without a name that this recipe made under that
+// name.
+func (n *noun) byMark(ctx context.Context, cl *client.Client, name string) (client.Object, error) {
+	mark := effect.Mark(ctx, name)
+	all, err := n.list(ctx, cl, url.Values{"description": {mark}})
+	if err != nil {
+		return nil, err
+	}
+	switch all = markedOnes(all, mark); len(all) {
+	case 0:
+		return nil, fault.New(fault.NotFound, "there is no %s with the id %q or the mark %s", n.label(), name, mark)
+	case 1:
+		return all[0], nil
+	}
+	return nil, fault.Hinted(fault.Invalid, "name the one that is meant by its id", "%d %ss bear the mark %s: %s", len(all), n.label(), mark, ids(all))
 }
 
 // bodyKey is the key of a body.

@@ -70,7 +70,7 @@ func (n *noun) listVerb() builtin.Func {
 		Run: func(ctx context.Context, c *Cloud, a listArgs) (any, error) {
 			return readList(ctx, c, n.name, func(ctx context.Context, cl *client.Client) ([]map[string]any, error) {
 				query := url.Values{}
-				if a.Name != "" {
+				if a.Name != "" && !n.unnamed {
 					query.Set("name", a.Name)
 				}
 				all, err := n.list(ctx, cl, query)
@@ -79,7 +79,7 @@ func (n *noun) listVerb() builtin.Func {
 				}
 				var out []map[string]any
 				for _, obj := range all {
-					if a.Mark != "" && !strings.HasPrefix(markOf(obj).(string), a.Mark) {
+					if !matches(obj, a) {
 						continue
 					}
 					if n.expand != nil {
@@ -93,6 +93,16 @@ func (n *noun) listVerb() builtin.Func {
 			})
 		},
 	})
+}
+
+// matches reports whether a listed resource is among those asked for.
+func matches(obj client.Object, a listArgs) bool {
+	mark := markOf(obj).(string)
+	name, named := obj["name"].(string)
+	if !named {
+		name = mark[strings.LastIndex(mark, "/")+1:]
+	}
+	return (a.Name == "" || name == a.Name) && strings.HasPrefix(mark, a.Mark)
 }
 
 // readList reads a list through the door and returns it as objects.
