@@ -33,8 +33,6 @@ func (r *request) json() (doc, error) {
 
 func (r *request) arg(name string) string { return r.args[name] }
 
-func (r *request) url() string { return r.base + "/" + r.service }
-
 // flag reads a boolean query parameter.
 func (r *request) flag(name string) bool {
 	v, _ := parseBool(r.query.Get(name))

@@ -132,6 +132,9 @@ func (c *Cloud) imageShow(r *request) (answer, error) {
 
 func (c *Cloud) imageDelete(r *request) (answer, error) {
 	m, err := c.findImage(r, "delete_image", true)
+	if e, isRefusal := err.(*refusal); isRefusal && e.status == 404 {
+		return answer{}, refuse(404, "Failed to find image %s to delete", r.arg("id"))
+	}
 	if err != nil {
 		return answer{}, err
 	}

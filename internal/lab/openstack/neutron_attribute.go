@@ -191,7 +191,7 @@ func checkIPs(v any) (any, error) {
 		}
 		for _, y := range out {
 			if y == a {
-				return nil, fmt.Errorf("Duplicate items in the list: '%v'", a)
+				return nil, refuse(400, "Duplicate items in the list: '%v'", a)
 			}
 		}
 		out = append(out, a)
@@ -230,7 +230,7 @@ func checkObjects(keys ...string) func(any) (any, error) {
 			}
 			for _, k := range keys {
 				if str(o, k) == "" {
-					return nil, fmt.Errorf("Validation of dictionary's keys failed. Missing keys: {'%s'}", k)
+					return nil, refuse(400, "Validation of dictionary's keys failed. Missing keys: {'%s'}", k)
 				}
 			}
 			out = append(out, o)

@@ -21,8 +21,9 @@ func (c *Cloud) later(s *server, d time.Duration, step func()) {
 func (c *Cloud) boot(s *server) {
 	third := c.cfg.BootDelay / 3
 	c.later(s, third, func() {
-		if s.host = c.pickHost(s); s.host == nil {
-			c.failServer(s, "No valid host was found. There are not enough hosts available.")
+		var reason string
+		if s.host, reason = c.pickHost(s); s.host == nil {
+			c.failServer(s, "No valid host was found. "+reason)
 			return
 		}
 		s.taskState = "networking"
@@ -75,23 +76,24 @@ func (c *Cloud) failServer(s *server, message string) {
 	s.fault = &serverFault{code: 500, message: message, details: message, created: c.now()}
 }
 
-// pickHost finds the emptiest host that has room, is in the zone and obeys the server group.
-func (c *Cloud) pickHost(s *server) *host {
-	var best *host
+// pickHost finds the emptiest host that has room, is in the zone and obeys the server group. Without one, the
+// reason is what Nova says: nothing when Placement has no candidate, a sentence when a filter refused all.
+func (c *Cloud) pickHost(s *server) (best *host, reason string) {
 	bestFree := -1
 	for _, h := range c.compute.hosts {
-		if s.zone != "" && s.zone != h.zone || s.flavor.vcpus > h.vcpus || s.flavor.ram > h.ram || s.flavor.disk > h.disk || !c.groupAllows(s, h) {
+		vcpus, ram, disk := c.load(h)
+		if s.zone != "" && s.zone != h.zone || s.flavor.vcpus > h.vcpus || vcpus+s.flavor.vcpus > 4*h.vcpus || ram+s.flavor.ram > h.ram || disk+s.flavor.disk > h.disk {
 			continue
 		}
-		vcpus, ram, disk := c.load(h)
-		if vcpus+s.flavor.vcpus > 4*h.vcpus || ram+s.flavor.ram > h.ram || disk+s.flavor.disk > h.disk {
+		if !c.groupAllows(s, h) {
+			reason = "There are not enough hosts available."
 			continue
 		}
 		if free := h.ram - ram; free > bestFree {
 			best, bestFree = h, free
 		}
 	}
-	return best
+	return best, reason
 }
 
 // load sums up what runs on a host.

@@ -213,7 +213,7 @@ func (c *Cloud) checkFlavorAndImage(r *request, in doc, s *server) error {
 		}
 	}
 	if s.image == "" {
-		return refuse(400, "Invalid imageRef provided.")
+		return refuse(400, "Missing imageRef attribute")
 	}
 	img, err := c.bootImage(r, s.image, s)
 	if err != nil {

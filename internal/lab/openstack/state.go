@@ -85,15 +85,17 @@ var volatile = map[string]bool{"id": true, "created_at": true, "updated_at": tru
 func normalizeState(state map[string][]map[string]any) {
 	names := map[string]string{}
 	seen := map[string]int{}
-	for _, kind := range sortedKeys(state) {
+	kinds := sortedKeys(state)
+	sort.SliceStable(kinds, func(i, j int) bool { return kinds[i] != "port" && kinds[j] == "port" }) // ports are called after their devices
+	for _, kind := range kinds {
 		for _, d := range state[kind] {
 			id := text(d["id"])
 			label := text(d["name"])
 			if label == "" {
 				label = text(d["floating_ip_address"])
 			}
-			if label == "" {
-				label = text(d["device_owner"])
+			if label == "" && kind == "port" {
+				label = names[text(d["device_id"])] + "/" + names[text(d["network_id"])]
 			}
 			if label == "" {
 				label = "-"
