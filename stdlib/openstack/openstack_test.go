@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.starlark.net/starlark"
 
+	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	lab "git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
@@ -54,6 +56,7 @@ type world struct {
 	dir      string
 	hostKeys *memory
 	module   *builtin.Module
+	silent   atomic.Bool // consoles say nothing
 }
 
 const clouds = `
@@ -81,7 +84,11 @@ func newWorld(t *testing.T, config lab.Config) *world {
 	if config.BootDelay == 0 {
 		config.BootDelay = 30 * time.Millisecond
 	}
-	w := &world{t: t, cloud: lab.New(config), dir: t.TempDir(), hostKeys: &memory{m: make(map[string][]byte)}}
+	w := &world{t: t, dir: t.TempDir(), hostKeys: &memory{m: make(map[string][]byte)}}
+	if config.ConsoleLog == nil {
+		config.ConsoleLog = w.console
+	}
+	w.cloud = lab.New(config)
 	server := httptest.NewServer(w.cloud)
 	t.Cleanup(func() { server.Close(); w.cloud.Close() })
 	w.url = server.URL
@@ -182,6 +189,35 @@ func (w *world) globals() starlark.StringDict {
 			id, err := w.cloud.Inject(f)
 			return starlark.String(id), err
 		}),
+		"clear_faults": starlark.NewBuiltin("clear_faults", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
+			w.cloud.ClearFaults("")
+			return starlark.None, nil
+		}),
+		"silence_consoles": starlark.NewBuiltin("silence_consoles", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
+			w.silent.Store(true)
+			return starlark.None, nil
+		}),
+		"logins": w.builtin("logins", func(fn starlark.Callable, thread *starlark.Thread) (starlark.Value, error) {
+			since := len(w.cloud.Requests(0))
+			if _, err := starlark.Call(thread, fn, nil, nil); err != nil {
+				return nil, err
+			}
+			n := 0
+			for _, r := range w.cloud.Requests(since) {
+				if r.Service == "identity" && r.Method == "POST" {
+					n++
+				}
+			}
+			return starlark.MakeInt(n), nil
+		}),
+		"file1":          w.file("one", "content of file one, 34 bytes....\n"),
+		"file2":          w.file("two", "other content"),
+		"raw_network":    w.raw("raw_network", func(c *client.Client, a []string) error { return w.rawNetwork(c, a[0], a[1]) }),
+		"foreign_image":  w.raw("foreign_image", func(c *client.Client, a []string) error { return w.foreignImage(c, a[0], a[1]) }),
+		"hanging_image":  w.raw("hanging_image", func(c *client.Client, a []string) error { return w.hangingImage(c, a[0], a[1], a[2]) }),
+		"foreign_server": w.raw("foreign_server", func(c *client.Client, a []string) error { return w.foreignServer(c, a[0], a[1]) }),
+		"stop_server":    w.raw("stop_server", func(c *client.Client, a []string) error { return w.stopServer(c, a[0]) }),
+		"rename_server":  w.raw("rename_server", func(c *client.Client, a []string) error { return w.renameServer(c, a[0], a[1]) }),
 		"expire_tokens": starlark.NewBuiltin("expire_tokens", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
 			w.cloud.ExpireTokens()
 			return starlark.None, nil
@@ -206,9 +242,7 @@ func TestRecipes(t *testing.T) {
 		t.Fatalf("no test files: %v", err)
 	}
 	for _, file := range files {
-		w := newWorld(t, lab.Config{ConsoleLog: console})
+		w := newWorld(t, lab.Config{})
 		startest.Run(t, file, w.options())
 	}
 }
-
-func console(string) string { return "" }
