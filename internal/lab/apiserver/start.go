@@ -38,11 +38,16 @@ type Cluster struct {
 
 	dir       string
 	authority *authority
-	stdin     []io.Closer
+	processes []process
 	ended     chan struct{} // closed once a process has ended
 	endErr    error
-	wg        sync.WaitGroup
 	once      sync.Once
+}
+
+// A process is one that was started: it ends when its standard input does.
+type process struct {
+	stdin io.Closer
+	done  chan struct{}
 }
 
 // Start starts a cluster and returns once it serves and its controllers run. Its log is
@@ -188,10 +193,10 @@ func (c *Cluster) launch(commands [][]string, listener *net.TCPListener) error {
 			return fault.Wrap("starting", command[0], err)
 		}
 		c.Pids = append(c.Pids, cmd.Process.Pid)
-		c.stdin = append(c.stdin, stdin)
-		c.wg.Add(1)
+		p := process{stdin: stdin, done: make(chan struct{})}
+		c.processes = append(c.processes, p)
 		go func() {
-			defer c.wg.Done()
+			defer close(p.done)
 			err := cmd.Wait()
 			c.once.Do(func() {
 				c.endErr = err
@@ -204,25 +209,31 @@ func (c *Cluster) launch(commands [][]string, listener *net.TCPListener) error {
 
 // Stop ends the cluster and waits for it. Its folder stays.
 func (c *Cluster) Stop() error {
-	done := make(chan struct{})
-	go func() {
-		c.wg.Wait()
-		close(done)
-	}()
-	// In the reverse order of their start, so that nothing loses what it depends on.
-	for i := len(c.stdin) - 1; i >= 0; i-- {
-		_ = c.stdin[i].Close()
+	deadline := time.NewTimer(stopTime)
+	defer deadline.Stop()
+	// In the reverse order of their start: none loses what it depends on while it ends.
+	for i := len(c.processes) - 1; i >= 0; i-- {
+		_ = c.processes[i].stdin.Close()
+		select {
+		case <-c.processes[i].done:
+		case <-deadline.C:
+			c.kill()
+			return nil
+		}
 	}
-	select {
-	case <-done:
-		return nil
-	case <-time.After(stopTime):
-	}
-	for _, pid := range c.Pids {
-		_ = syscall.Kill(-pid, syscall.SIGKILL)
-	}
-	<-done
 	return nil
+}
+
+// kill ends what doesn't end by itself, and waits until it is gone.
+func (c *Cluster) kill() {
+	for i, pid := range c.Pids {
+		_ = c.processes[i].stdin.Close()
+		// The process and its children are a group, which is gone when nobody is left in it.
+		for syscall.Kill(-pid, syscall.SIGKILL) == nil {
+			time.Sleep(time.Millisecond)
+		}
+		<-c.processes[i].done
+	}
 }
 
 // Done is closed once the cluster has ended, asked for or not.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,15 +21,9 @@ import (
 type tracked struct {
 	want   *object // nil is one that Git doesn't have any more
 	live   *object // nil isn't there
+	same   bool    // what is there is what Git has
 	client dynamic.ResourceInterface
 	id     map[string]any // as status.resources names it
-}
-
-func (t tracked) synced() bool {
-	if t.want == nil || t.live == nil {
-		return false
-	}
-	return covers(plain(t.live.Object), plain(t.want.Object))
 }
 
 // application compares an Application's objects with Git, and syncs them.
@@ -131,28 +126,28 @@ func (a *argo) compare(ctx context.Context, o *object, commit *snapshot) (time.D
 		if item.want == nil {
 			prune = true
 		}
-		synced = synced && item.synced()
+		synced = synced && item.same
 	}
 	automated := table(o.Object, "spec", "syncPolicy", "automated")
 	asked := table(o.Object, "operation")
 	status := pick(synced, "Synced", "OutOfSync")
-	heal := automated["selfHeal"] == true || text(o.Object, "status", "operationState", "syncResult", "revision") != commit.revision ||
-		text(o.Object, "status", "operationState", "phase") != "Succeeded"
-	if !synced && (asked != nil || automated != nil && heal) {
-		if left := a.wait(o, "sync", a.Pace.Reconcile); left > 0 {
-			return left, nil
+	due, tries := a.due(o, commit.revision)
+	if !synced && (asked != nil || automated != nil && due) {
+		stage := fmt.Sprintf("sync %s %d", commit.revision, tries)
+		if left := a.wait(o, stage, a.Pace.Reconcile<<tries); left > 0 {
+			return min(left, a.Pace.Git), nil
 		}
-		a.again(o, "sync")
+		a.again(o, stage)
 		problems := a.sync(ctx, o, items, prune && (automated["prune"] == true || table(asked, "sync")["prune"] == true))
 		problems = append(missing, problems...)
-		a.operated(o, commit.revision, problems)
+		a.operated(o, commit.revision, tries, problems)
 		a.Log(fmt.Sprintf("application %s synced to %s: %d problems", o.GetName(), commit.revision[:8], len(problems)))
 		if items, _, err = a.track(ctx, o, manifests); err != nil {
 			return 0, err
 		}
 		synced = len(problems) == 0
 		for _, item := range items {
-			synced = synced && item.synced()
+			synced = synced && item.same
 		}
 		status = pick(synced, "Synced", "OutOfSync")
 	}
@@ -172,15 +167,35 @@ func (a *argo) compare(ctx context.Context, o *object, commit *snapshot) (time.D
 	return a.Pace.Git, a.saveStatus(ctx, applications, o)
 }
 
-// operated reports how a sync ended.
-func (a *argo) operated(o *object, revision string, problems []string) {
+// due reports whether an Application that differs from a revision is to be synced by itself, and
+// how often that revision has failed. One that fails is tried as often as its retry policy says
+// (5 times without one), and then left until there is another revision.
+func (a *argo) due(o *object, revision string) (bool, int) {
+	last := table(o.Object, "status", "operationState")
+	if text(last, "syncResult", "revision") != revision {
+		return true, 0
+	}
+	if text(last, "phase") == "Succeeded" {
+		return table(o.Object, "spec", "syncPolicy", "automated")["selfHeal"] == true, 0
+	}
+	limit := int64(5)
+	if retry := table(o.Object, "spec", "syncPolicy", "retry"); retry["limit"] != nil {
+		limit = number(retry, "limit")
+	}
+	tries := number(last, "retryCount")
+	return limit < 0 || tries <= limit, int(min(tries, 10))
+}
+
+// operated reports how a sync ended that had failed so often before.
+func (a *argo) operated(o *object, revision string, tries int, problems []string) {
 	now := a.Clock.Now().UTC().Format(time.RFC3339)
-	message := "successfully synced (all tasks run)"
+	message, failed := "successfully synced (all tasks run)", int64(0)
 	if len(problems) > 0 {
-		message = "one or more objects failed to apply, reason: " + strings.Join(problems, "; ")
+		failed = int64(tries) + 1
+		message = fmt.Sprintf("one or more objects failed to apply, reason: %s (retried %d times).", strings.Join(problems, "; "), tries)
 	}
 	set(o.Object, map[string]any{
-		"phase": pick(len(problems) == 0, "Succeeded", "Failed"), "message": message, "startedAt": now, "finishedAt": now,
+		"phase": pick(len(problems) == 0, "Succeeded", "Failed"), "message": message, "startedAt": now, "finishedAt": now, "retryCount": failed,
 		"operation":  map[string]any{"sync": map[string]any{"revision": revision}},
 		"syncResult": map[string]any{"revision": revision, "source": table(o.Object, "spec", "source")},
 	}, "status", "operationState")
@@ -269,11 +284,44 @@ func (a *argo) find(ctx context.Context, mapping *meta.RESTMapping, id map[strin
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		client = a.client.Resource(mapping.Resource).Namespace(text(id, "namespace"))
 	}
+	item := tracked{want: want, client: client, id: id}
 	live, err := client.Get(ctx, text(id, "name"), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		live, err = nil, nil
+		return item, nil
 	}
-	return tracked{want: want, live: live, client: client, id: id}, err
+	if err != nil {
+		return item, err
+	}
+	item.live = live
+	if want == nil {
+		return item, nil
+	}
+	if item.same = covers(plain(live.Object), plain(want.Object)); !item.same {
+		// It may be written in another way than it is stored: what applying it would give decides.
+		if would, err := item.apply(ctx, metav1.DryRunAll); err == nil {
+			item.same = reflect.DeepEqual(timeless(would), timeless(live))
+		}
+	}
+	return item, nil
+}
+
+// apply applies what Git has, as Argo CD does with server-side apply.
+func (t tracked) apply(ctx context.Context, dryRun ...string) (*object, error) {
+	body, err := json.Marshal(t.want.Object)
+	if err != nil {
+		return nil, err
+	}
+	force := true
+	return t.client.Patch(ctx, t.want.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: appController, Force: &force, DryRun: dryRun})
+}
+
+// timeless returns o without what each write changes.
+func timeless(o *object) any {
+	o = o.DeepCopy()
+	o.SetManagedFields(nil)
+	o.SetResourceVersion("")
+	o.SetGeneration(0)
+	return plain(o.Object)
 }
 
 // sync applies what differs and deletes what is to be pruned. It returns what went wrong.
@@ -292,14 +340,8 @@ func (a *argo) sync(ctx context.Context, o *object, items []tracked, prune bool)
 			if err := item.client.Delete(ctx, item.live.GetName(), metav1.DeleteOptions{}); ignoreNotFound(err) != nil {
 				problems = append(problems, err.Error())
 			}
-		case item.want != nil && !item.synced():
-			body, err := json.Marshal(item.want.Object)
-			if err != nil {
-				problems = append(problems, err.Error())
-				continue
-			}
-			force := true
-			if _, err := item.client.Patch(ctx, item.want.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: appController, Force: &force}); err != nil {
+		case item.want != nil && !item.same:
+			if _, err := item.apply(ctx); err != nil {
 				problems = append(problems, err.Error())
 			}
 		}
@@ -317,7 +359,7 @@ func (a *argo) health(o *object, items []tracked) {
 		if item.live != nil {
 			state = healthOf(item.live)
 		}
-		entry := map[string]any{"status": pick(item.synced(), "Synced", "OutOfSync"), "health": map[string]any{"status": state}}
+		entry := map[string]any{"status": pick(item.same, "Synced", "OutOfSync"), "health": map[string]any{"status": state}}
 		for name, value := range item.id {
 			if name != "status" && name != "health" && name != "requiresPruning" {
 				entry[name] = value

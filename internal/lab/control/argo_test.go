@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"git.vanillacore.net/govstack/gsrun/internal/lab/control"
 	"github.com/go-git/go-billy/v5/memfs"
 	"github.com/go-git/go-billy/v5/osfs"
 	git "github.com/go-git/go-git/v5"
@@ -153,12 +155,26 @@ func (l *lab) awaitValue(id, want string) {
 }
 
 func TestArgoCD(t *testing.T) {
-	l := newLab(t, nil)
+	var refuse atomic.Bool
+	refuse.Store(true)
+	l := newLab(t, func(c *control.Config) {
+		c.Access = func(url string, credential map[string][]byte) error {
+			if url != repoURL || string(credential["sshPrivateKey"]) != "a key" {
+				t.Errorf("asked for %s with %q", url, credential)
+			}
+			if refuse.Load() {
+				return errors.New("ssh: handshake failed: unable to authenticate")
+			}
+			return nil
+		}
+	})
 	bare := newRepo(t)
 	l.repos[repoURL] = bare.folder
 	revision := bare.commit(map[string]string{
 		"gitops/spokes/a/one.yaml":  configMapText("one", "1"),
 		"gitops/spokes/a/two.yaml":  configMapText("two", "2"),
+		"gitops/spokes/a/as.yaml":   "apiVersion: v1\nkind: Secret\nmetadata: {name: as}\nstringData: {text: written}\n",
+		"gitops/spokes/a/pvc.yaml":  "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: disk}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1024Mi}}}\n",
 		"gitops/spokes/skip/x.yaml": configMapText("x", "x"),
 		"README.md":                 "not a spoke",
 	})
@@ -188,6 +204,14 @@ func TestArgoCD(t *testing.T) {
 		t.Errorf("the condition doesn't name the repository and what it lacks: %s", message)
 	}
 	l.apply(repoSecret, "")
+	l.await("the refused key", func() error {
+		o, err := l.get("argoproj.io/v1alpha1 ApplicationSet argocd/spokes")
+		if err != nil || !strings.Contains(status(o, "ErrorOccurred"), "unable to authenticate") {
+			return errors.Join(errWant, err)
+		}
+		return nil
+	})
+	refuse.Store(false)
 	o = l.app("spoke-a", synced(revision))
 	if len(o.GetFinalizers()) != 0 {
 		t.Errorf("the ApplicationSet preserves resources, but its Application has finalizers %v", o.GetFinalizers())
@@ -231,8 +255,21 @@ func TestArgoCD(t *testing.T) {
 	l.app("spoke-a", synced(revision))
 	l.app("spoke-b", synced(revision))
 
+	// An object that its schema refuses fails, a few times, and the message says why.
+	broken := bare.commit(map[string]string{"gitops/spokes/b/bad.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {ports: [{port: 99999}]}\n"})
+	l.app("spoke-b", func(o *unstructured.Unstructured) error {
+		operation, _, _ := unstructured.NestedMap(o.Object, "status", "operationState")
+		message := fmt.Sprint(operation["message"])
+		if operation["phase"] != "Failed" || !strings.Contains(message, "99999") || !strings.Contains(message, "retried 5 times") {
+			return fmt.Errorf("operation %v at %s", operation, broken)
+		}
+		return nil
+	})
+	revision = bare.commit(map[string]string{"gitops/spokes/b/bad.yaml": ""})
+	l.app("spoke-b", synced(revision))
+
 	// A directory that goes takes its Application with it, and nothing else.
-	bare.commit(map[string]string{"gitops/spokes/a/one.yaml": ""})
+	bare.commit(map[string]string{"gitops/spokes/a/one.yaml": "", "gitops/spokes/a/as.yaml": "", "gitops/spokes/a/pvc.yaml": ""})
 	l.await("the Application of a removed directory", func() error {
 		_, err := l.get("argoproj.io/v1alpha1 Application argocd/spoke-a")
 		if apierrors.IsNotFound(err) {

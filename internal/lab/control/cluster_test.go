@@ -199,6 +199,19 @@ func TestClusterLifecycle(t *testing.T) {
 	l.until(spoke, "Available", "False")
 	l.faults.Clear()
 	l.settled(1, 2, "v1.38.0")
+	l.faults.Add(control.Rule{Kind: "OpenStackMachine", Name: "spoke-workers-*", Action: control.Lose, Count: 1})
+	l.nudge("openstackmachines", l.machines(false)[0])
+	l.until("cluster.x-k8s.io/v1beta2 Machine default/"+l.machines(false)[0], "Ready", "False InstanceDeleted")
+	l.until(spoke, "WorkersAvailable", "False")
+	// Whoever deletes the Machine gets another.
+	l.remove("cluster.x-k8s.io/v1beta2 Machine default/" + l.machines(false)[0])
+	l.settled(1, 2, "v1.38.0")
+
+	const image = "apiVersion: openstack.k-orc.cloud/v1alpha1\nkind: Image\nmetadata: {name: node, namespace: default}\nspec: {cloudCredentialsRef: {secretName: %s, cloudName: openstack}}\n"
+	l.apply(fmt.Sprintf(image, "nobody"), "")
+	l.until("openstack.k-orc.cloud/v1alpha1 Image default/node", "Available", "False DependencyMissing: Waiting for Secret/nobody")
+	l.apply(fmt.Sprintf(image, "spoke-cloud-config"), "")
+	l.until("openstack.k-orc.cloud/v1alpha1 Image default/node", "Available", "True")
 
 	// Without its credential, a cluster can't be deleted, and says so.
 	l.remove("v1 Secret default/spoke-cloud-config")
@@ -257,4 +270,13 @@ func decodeSecret(t *testing.T, secret *unstructured.Unstructured, key string) [
 		t.Fatal(err)
 	}
 	return value
+}
+
+// nudge makes the part that plays an object look at it.
+func (l *lab) nudge(resource, name string) {
+	l.t.Helper()
+	at := schema.GroupVersionResource{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: resource}
+	if _, err := l.client.Resource(at).Namespace("default").Patch(l.ctx, name, types.MergePatchType, []byte(`{"metadata": {"annotations": {"test": "nudged"}}}`), metav1.PatchOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
 }

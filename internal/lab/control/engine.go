@@ -208,7 +208,10 @@ func (e *engine) defined(o *object, deleted bool) {
 	case deleted && k.stop != nil:
 		k.stop()
 		k.stop, k.store = nil, nil
-	case !deleted && k.stop == nil && isTrue(o, "Established"):
+	case !deleted && isTrue(o, "Established") && (k.stop == nil || k.active.Version != version):
+		if k.stop != nil {
+			k.stop() // an upgrade has made another version the stored one
+		}
 		e.start(e.ctx, k, version)
 	}
 }

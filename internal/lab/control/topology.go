@@ -126,11 +126,10 @@ func (p *clusterAPI) topologyPlane(ctx context.Context, o, template, machine *ob
 	if after := text(o.Object, "spec", "topology", "controlPlane", "rollout", "after"); after != "" {
 		wanted["rollout"] = map[string]any{"after": after}
 	}
-	machineRef := map[string]any{"spec": map[string]any{"infrastructureRef": ref(machine)}}
 	if text(o.Object, "spec", "controlPlaneRef", "name") == "" {
 		spec := fromTemplate(template)
 		maps.Copy(spec, wanted)
-		spec["machineTemplate"] = machineRef
+		set(spec, ref(machine), "machineTemplate", "spec", "infrastructureRef")
 		plane := child(o, o, p.apiVersion(controlPlanes), "KubeadmControlPlane", o.GetName()+"-"+suffix(o.GetUID(), "plane"), spec)
 		own(plane)
 		if err := p.create(ctx, controlPlanes, plane); err != nil {
@@ -143,7 +142,7 @@ func (p *clusterAPI) topologyPlane(ctx context.Context, o, template, machine *ob
 	if plane == nil {
 		return nil, nil
 	}
-	wanted["machineTemplate"] = machineRef
+	set(wanted, ref(machine), "machineTemplate", "spec", "infrastructureRef")
 	if covers(plain(plane.Object["spec"]), plain(wanted)) {
 		return plane, nil
 	}
