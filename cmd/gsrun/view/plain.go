@@ -1,0 +1,302 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// progressPause is the shortest time between two lines about the progress of
+// one step.
+const progressPause = 5 * time.Second
+
+// plain writes a line for each event that is worth one: "gateway/nat: updated
+// ssh/gw/file/etc/nftables.conf (0.4s)". Each line begins with the step's path.
+type plain struct {
+	tell teller
+	sink *sink
+	mu   sync.Mutex
+}
+
+func newPlain(c Config) View {
+	return &plain{tell: newTeller(c), sink: newSink(c.Err)}
+}
+
+func (p *plain) Event(e effect.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if text := p.tell.lines(e); text != "" {
+		p.sink.write(text)
+	}
+}
+
+func (p *plain) Close() error { return p.sink.close() }
+
+// A teller turns events into lines.
+type teller struct {
+	palette
+	cfg   Config
+	steps map[string]*told
+}
+
+// told is what was told of a step.
+type told struct {
+	seen      map[string]string // by target: what a wait saw last
+	progress  string
+	at        time.Time // of the last line on progress
+	failed    []string  // what ops failed with
+	items     []string  // the paths of the items of a step that fans out
+	changed   int
+	unchanged int
+	failures  int
+}
+
+func newTeller(c Config) teller {
+	return teller{palette: palette(c.Color), cfg: c, steps: make(map[string]*told)}
+}
+
+func (t *teller) step(path string) *told {
+	s := t.steps[path]
+	if s == nil {
+		s = &told{seen: make(map[string]string)}
+		t.steps[path] = s
+		if owner := ownerOf(path); owner != path {
+			o := t.step(owner)
+			o.items = append(o.items, path)
+		}
+	}
+	return s
+}
+
+// forget drops what was told of a step that ended, and of its items.
+func (t *teller) forget(path string) {
+	if s := t.steps[path]; s != nil {
+		for _, item := range s.items {
+			delete(t.steps, item)
+		}
+		delete(t.steps, path)
+	}
+}
+
+// count calls add for a step and for all that it is part of.
+func (t *teller) count(path string, add func(*told)) {
+	for ; path != ""; path = parentOf(path) {
+		add(t.step(path))
+	}
+}
+
+// lines returns what to say of e, each line with a newline; "" for nothing.
+func (t *teller) lines(e effect.Event) string {
+	switch e.Kind {
+	case effect.RunStart, effect.RunEnd:
+		return t.runLine(e)
+	case effect.StepStart:
+		if t.cfg.Verbose && e.Message != "" {
+			first, _, _ := strings.Cut(e.Message, "\n")
+			return t.line(e.Step, "", "started: "+clean(first))
+		}
+		return t.line(e.Step, "", "started")
+	case effect.StepEnd:
+		return t.stepEnd(e)
+	case effect.StepSkip:
+		t.forget(e.Step)
+		return t.line(e.Step, dim, "skipped")
+	case effect.Deferred:
+		t.forget(e.Step)
+		return t.line(e.Step, yellow, stopText(e.Err, e.Pos, t.cfg.Redactor))
+	case effect.OpEnd:
+		return t.opEnd(e)
+	case effect.OpPlan:
+		return t.opPlan(e)
+	case effect.OpRetry:
+		return t.retry(e)
+	case effect.Progress:
+		return t.progress(e)
+	case effect.Waiting:
+		return t.waiting(e)
+	case effect.Log:
+		var b strings.Builder
+		for _, l := range lines(t.cfg.Redactor.String(e.Message)) {
+			b.WriteString(t.line(e.Step, "", "log: "+l))
+		}
+		return b.String()
+	}
+	return ""
+}
+
+// line returns one line about a step; color is that of the text.
+func (t *teller) line(step, color, text string) string {
+	if step == "" {
+		return t.paint(color, text) + "\n"
+	}
+	return t.paint(bold, clean(step)+":") + " " + t.paint(color, text) + "\n"
+}
+
+func (t *teller) runLine(e effect.Event) string {
+	if e.Message == "" {
+		return ""
+	}
+	return t.line("", "", clean(t.cfg.Redactor.String(e.Message)))
+}
+
+func (t *teller) stepEnd(e effect.Event) string {
+	s := t.step(e.Step)
+	t.forget(e.Step)
+	if e.Err == nil {
+		text := "ok"
+		if n := tally(s.changed, s.unchanged, s.failures, t.cfg.Verb); n != "" {
+			text += ", " + n
+		}
+		return t.line(e.Step, green, text+" ("+took(e.Elapsed)+")")
+	}
+	r := reasonOf(e.Err, t.cfg.Redactor)
+	head := "FAILED (" + took(e.Elapsed) + ")"
+	if r.kind == fault.Cancelled {
+		head = "stopped (" + took(e.Elapsed) + ")"
+	}
+	if r.step != "" && r.step != e.Step {
+		return t.line(e.Step, red, head+" in "+clean(r.step))
+	}
+	for _, f := range s.failed {
+		if strings.Contains(r.message, f) {
+			return t.line(e.Step, red, head)
+		}
+	}
+	return t.line(e.Step, red, head+": "+r.message) + t.hint(e.Step, r)
+}
+
+// ownerOf returns the step whose counts an op at path belongs to: that of the
+// item's step.
+func ownerOf(path string) string {
+	if strings.HasSuffix(path, "]") {
+		if i := strings.LastIndexByte(path, '['); i > strings.LastIndexByte(path, '/') {
+			return path[:i]
+		}
+	}
+	return path
+}
+
+// parentOf returns the path of the step that the one at path is part of: the
+// recipe's, or the one whose item it is. It is "" for a step of the recipe that
+// runs.
+func parentOf(path string) string {
+	if owner := ownerOf(path); owner != path {
+		return owner
+	}
+	if i := strings.LastIndexByte(path, '/'); i > 0 {
+		return path[:i]
+	}
+	return ""
+}
+
+func (t *teller) opEnd(e effect.Event) string {
+	target := clean(t.cfg.Redactor.String(e.Target))
+	if e.Err != nil {
+		r := reasonOf(e.Err, t.cfg.Redactor)
+		switch r.kind {
+		case fault.Deferred, fault.Cancelled:
+			return ""
+		}
+		t.count(e.Step, func(s *told) {
+			s.failures++
+			s.failed = append(s.failed, r.message)
+		})
+		return t.line(e.Step, red, "failed after "+took(e.Elapsed)+": "+withTarget(target, r.message)) + t.hint(e.Step, r)
+	}
+	if e.Change == nil || e.Change.Kind == effect.None {
+		t.count(e.Step, func(s *told) { s.unchanged++ })
+		if !t.cfg.Verbose {
+			return ""
+		}
+		return t.line(e.Step, dim, "unchanged "+target+" ("+took(e.Elapsed)+")")
+	}
+	t.count(e.Step, func(s *told) { s.changed++ })
+	w := wordFor(e.Change.Kind, t.cfg.ASCII)
+	return t.line(e.Step, w.color, w.done+" "+target+t.fieldNames(e.Change)+" ("+took(e.Elapsed)+")")
+}
+
+func (t *teller) opPlan(e effect.Event) string {
+	if e.Change == nil {
+		return ""
+	}
+	target := clean(t.cfg.Redactor.String(e.Target))
+	w := wordFor(e.Change.Kind, t.cfg.ASCII)
+	text := "would " + w.plan + " " + target + t.fieldNames(e.Change)
+	if e.Change.Kind == effect.Later {
+		text = "may change " + target
+	} else {
+		t.count(e.Step, func(s *told) { s.changed++ })
+	}
+	if e.Change.Note != "" {
+		text += " (" + clean(t.cfg.Redactor.String(e.Change.Note)) + ")"
+	}
+	return t.line(e.Step, w.color, text)
+}
+
+// fieldNames returns " [mode, owner]": what an update changes.
+func (t *teller) fieldNames(c *effect.Change) string {
+	const shown = 6
+	if c.Kind != effect.Update && c.Kind != effect.Replace || len(c.Fields) == 0 {
+		return ""
+	}
+	var names []string
+	for _, f := range c.Fields[:min(len(c.Fields), shown)] {
+		names = append(names, clean(t.cfg.Redactor.String(f.Path)))
+	}
+	if more := len(c.Fields) - shown; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return " [" + strings.Join(names, ", ") + "]"
+}
+
+func (t *teller) retry(e effect.Event) string {
+	text := fmt.Sprintf("retry %d", e.Try)
+	r := reason{}
+	if e.Err != nil {
+		r = reasonOf(e.Err, t.cfg.Redactor)
+		text += ": " + withTarget(clean(t.cfg.Redactor.String(e.Target)), r.message)
+	}
+	return t.line(e.Step, yellow, text)
+}
+
+func (t *teller) progress(e effect.Event) string {
+	s := t.step(e.Step)
+	text := clean(t.cfg.Redactor.String(e.Message))
+	if text == s.progress || text == "" || !s.at.IsZero() && e.Time.Sub(s.at) < progressPause {
+		return ""
+	}
+	s.progress, s.at = text, e.Time
+	if target := clean(t.cfg.Redactor.String(e.Target)); target != "" {
+		text = target + ": " + text
+	}
+	return t.line(e.Step, "", text)
+}
+
+func (t *teller) waiting(e effect.Event) string {
+	s := t.step(e.Step)
+	text := clean(t.cfg.Redactor.String(e.Message))
+	if s.seen[e.Target] == text {
+		return ""
+	}
+	s.seen[e.Target] = text
+	return t.line(e.Step, cyan, "waiting for "+text+" ("+took(e.Elapsed)+")")
+}
+
+func (t *teller) hint(step string, r reason) string {
+	if r.hint == "" {
+		return ""
+	}
+	return t.line(step, "", "hint: "+r.hint)
+}
+
+// withTarget puts target before a message that doesn't name it.
+func withTarget(target, message string) string {
+	if target == "" || strings.Contains(message, target) {
+		return message
+	}
+	return target + ": " + message
+}
