@@ -1,0 +1,646 @@
+package debian
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/machine"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/tree"
+)
+
+// services is the service manager.
+type services struct {
+	sys  *System
+	work sync.WaitGroup // of the services' main processes
+
+	mu    sync.Mutex
+	units map[string]*service
+	log   []entry
+	count int // invocations
+}
+
+// An entry is a line of the journal.
+type entry struct {
+	at   time.Time
+	unit string
+	tag  string
+	text string
+}
+
+// A service is the state of one unit.
+type service struct {
+	op *sync.Mutex // one job at a time
+
+	// The rest is guarded by services.mu.
+	name       string
+	unit       *unit // as it was when it was loaded
+	active     string
+	sub        string
+	result     string
+	code       int
+	pid        int
+	since      time.Time
+	invocation int
+	restarts   int
+	stop       context.CancelCauseFunc
+	ended      chan struct{}
+}
+
+func newServices(s *System) *services { return &services{sys: s, units: map[string]*service{}} }
+
+func (m *services) install() error {
+	s := m.sys
+	service := func(desc, exec, more string) string {
+		return "[Unit]\nDescription=" + desc + "\n\n[Service]\n" + exec + "\n\n[Install]\n" + more + "\n"
+	}
+	wanted := "WantedBy=multi-user.target"
+	units := map[string]string{
+		"ssh.service":                          service("OpenBSD Secure Shell server", "Type=notify\nExecStart=/usr/sbin/sshd -D\nExecReload=/usr/sbin/sshd -t\nRestart=on-failure", wanted+"\nAlias=sshd.service"),
+		"systemd-networkd.service":             service("Network Configuration", "Type=notify\nExecStart=/usr/lib/systemd/systemd-networkd\nExecReload=/bin/true", wanted),
+		"systemd-resolved.service":             service("Network Name Resolution", "Type=notify\nExecStart=/usr/lib/systemd/systemd-resolved", wanted),
+		"systemd-timesyncd.service":            service("Network Time Synchronization", "Type=notify\nExecStart=/usr/lib/systemd/systemd-timesyncd", wanted),
+		"systemd-journald.service":             service("Journal Service", "Type=notify\nExecStart=/usr/lib/systemd/systemd-journald", ""),
+		"systemd-sysctl.service":               service("Apply Kernel Variables", "Type=oneshot\nRemainAfterExit=yes\nExecStart=/usr/lib/systemd/systemd-sysctl", ""),
+		"systemd-modules-load.service":         service("Load Kernel Modules", "Type=oneshot\nRemainAfterExit=yes\nExecStart=/usr/lib/systemd/systemd-modules-load", ""),
+		"cron.service":                         service("Regular background program processing daemon", "ExecStart=/usr/sbin/cron -f\nRestart=on-failure", wanted),
+		"cloud-init.service":                   service("Initial cloud-init job", "Type=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true", wanted),
+		"cloud-final.service":                  service("Execute cloud user/final scripts", "Type=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true", wanted),
+		"systemd-networkd-wait-online.service": service("Wait for Network to be Configured", "Type=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true", "WantedBy=network-online.target"),
+		"apt-daily.timer":                      "[Unit]\nDescription=Daily apt download activities\n[Timer]\nOnCalendar=*-*-* 6,18:00\n[Install]\nWantedBy=timers.target\n",
+		"apt-daily-upgrade.timer":              "[Unit]\nDescription=Daily apt upgrade and clean activities\n[Timer]\nOnCalendar=*-*-* 6:00\n[Install]\nWantedBy=timers.target\n",
+		"multi-user.target":                    "[Unit]\nDescription=Multi-User System\n",
+		"network-online.target":                "[Unit]\nDescription=Network is Online\n",
+		"network.target":                       "[Unit]\nDescription=Network\n",
+		"timers.target":                        "[Unit]\nDescription=Timer Units\n",
+	}
+	for _, name := range slices.Sorted(maps.Keys(units)) {
+		if err := s.Put("/usr/lib/systemd/system/"+name, units[name], 0o644); err != nil {
+			return err
+		}
+		if strings.Contains(units[name], "WantedBy") {
+			if _, err := s.enable(tree.Root(), s.readUnit(name)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range []string{"systemd-networkd", "systemd-resolved", "systemd-timesyncd", "systemd-journald", "systemd-sysctl", "systemd-modules-load"} {
+		if err := s.Install("/usr/lib/systemd/"+name, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boot starts what is enabled.
+func (m *services) boot(ctx context.Context) {
+	m.mu.Lock()
+	m.units = map[string]*service{}
+	m.mu.Unlock()
+	for _, name := range []string{"systemd-journald.service", "systemd-sysctl.service", "systemd-modules-load.service", "multi-user.target", "network.target", "timers.target"} {
+		m.tryStart(ctx, name)
+	}
+	for _, target := range []string{"sysinit.target", "network-online.target", "multi-user.target", "timers.target"} {
+		kids, err := m.sys.FS.ReadDir(tree.Root(), "/etc/systemd/system/"+target+".wants")
+		if err != nil {
+			continue
+		}
+		for _, kid := range kids {
+			m.tryStart(ctx, kid.Name())
+		}
+	}
+}
+
+func (m *services) tryStart(ctx context.Context, name string) {
+	if err := m.start(ctx, name); err != nil {
+		m.sys.console("systemd[1]: %v", err)
+	}
+}
+
+// down waits for the services that Halt is about to kill.
+func (m *services) down() {
+	m.mu.Lock()
+	var stops []context.CancelCauseFunc
+	for _, svc := range m.units {
+		if svc.stop != nil {
+			stops = append(stops, svc.stop)
+		}
+		svc.active = "deactivating"
+	}
+	m.mu.Unlock()
+	for _, stop := range stops {
+		stop(machine.Signal(syscall.SIGTERM))
+	}
+	m.work.Wait()
+}
+
+// A jobError is why a job of the service manager failed.
+type jobError struct {
+	text string
+	code int // of systemctl
+}
+
+func (e *jobError) Error() string { return e.text }
+
+// load returns the state of a unit, reading its files if it is new. It is nil
+// for a unit that isn't there.
+func (m *services) load(name string) *service {
+	name = unitName(name)
+	m.mu.Lock()
+	svc := m.units[name]
+	m.mu.Unlock()
+	if svc != nil {
+		return svc
+	}
+	u := m.sys.readUnit(name)
+	if u == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if svc := m.units[name]; svc != nil {
+		return svc
+	}
+	svc = &service{op: new(sync.Mutex), name: name, unit: u, active: "inactive", sub: "dead", result: "success", since: m.sys.Clock.Now()}
+	m.units[name] = svc
+	return svc
+}
+
+// reload reads all unit files anew.
+func (m *services) reload() {
+	m.mu.Lock()
+	names := slices.Collect(maps.Keys(m.units))
+	m.mu.Unlock()
+	for _, name := range names {
+		u := m.sys.readUnit(name)
+		m.mu.Lock()
+		svc := m.units[name]
+		switch {
+		case u != nil:
+			svc.unit = u
+		case svc.active == "inactive" || svc.active == "failed":
+			delete(m.units, name)
+		}
+		m.mu.Unlock()
+	}
+}
+
+// stale reports whether a unit's files have changed since they were read.
+func (m *services) stale(svc *service) bool {
+	u := m.sys.readUnit(svc.name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return u == nil || u.text != svc.unit.text || u.masks != svc.unit.masks
+}
+
+func (m *services) set(svc *service, active, sub, result string, code int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	svc.active, svc.sub, svc.result, svc.code = active, sub, result, code
+	svc.since = m.sys.Clock.Now()
+}
+
+func (m *services) state(svc *service) service {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return service{name: svc.name, unit: svc.unit, active: svc.active, sub: svc.sub, result: svc.result, code: svc.code, pid: svc.pid,
+		since: svc.since, invocation: svc.invocation, restarts: svc.restarts, stop: svc.stop, ended: svc.ended}
+}
+
+// start starts a unit, and what it requires, and waits until it is up.
+func (m *services) start(ctx context.Context, name string) error {
+	name = unitName(name)
+	svc := m.load(name)
+	if svc == nil {
+		return &jobError{fmt.Sprintf("Failed to start %s: Unit %s not found.", name, name), 5}
+	}
+	svc.op.Lock()
+	defer svc.op.Unlock()
+	return m.startLocked(ctx, svc)
+}
+
+func (m *services) startLocked(ctx context.Context, svc *service) error {
+	now := m.state(svc)
+	u := now.unit
+	if u.masks {
+		return &jobError{fmt.Sprintf("Failed to start %s: Unit %s is masked.", svc.name, svc.name), 1}
+	}
+	if now.active == "active" || now.active == "activating" && now.sub != "auto-restart" {
+		return nil
+	}
+	for _, need := range append(u.words("Unit.Requires"), u.words("Unit.BindsTo")...) {
+		if need = unitName(need); need != svc.name && path.Ext(need) == ".service" {
+			if err := m.start(ctx, need); err != nil {
+				return &jobError{fmt.Sprintf("A dependency job for %s failed. See 'journalctl -xe' for details.", svc.name), 1}
+			}
+		}
+	}
+	m.mu.Lock()
+	m.count++
+	svc.invocation = m.count
+	m.mu.Unlock()
+	for _, cond := range u.words("Unit.ConditionPathExists") {
+		want := !strings.HasPrefix(cond, "!")
+		if m.sys.Exists(strings.TrimPrefix(cond, "!")) != want {
+			m.set(svc, "inactive", "dead", "success", 0)
+			return nil
+		}
+	}
+	if path.Ext(svc.name) != ".service" {
+		m.set(svc, "active", map[string]string{".timer": "waiting", ".socket": "listening", ".mount": "mounted"}[path.Ext(svc.name)], "success", 0)
+		return nil
+	}
+	failed := &jobError{fmt.Sprintf("Job for %[1]s failed because the control process exited with error code.\nSee \"systemctl status %[1]s\" and \"journalctl -xeu %[1]s\" for details.", svc.name), 1}
+	if len(u.keys["Service.ExecStart"]) == 0 {
+		return &jobError{fmt.Sprintf("Failed to start %s: Unit %s has a bad unit file setting.\nSee system logs and 'systemctl status %s' for details.", svc.name, svc.name, svc.name), 1}
+	}
+	m.journal(svc.name, "systemd", "Starting "+m.title(u)+"...")
+	fail := func(code int) error {
+		result := "exit-code"
+		m.set(svc, "failed", "failed", result, code)
+		m.journal(svc.name, "systemd", fmt.Sprintf("%s: Failed with result '%s'.", svc.name, result))
+		return failed
+	}
+	for _, line := range u.keys["Service.ExecStartPre"] {
+		if code := m.run(ctx, svc, u, line, nil); code != 0 {
+			return fail(code)
+		}
+	}
+	kind := u.get("Service.Type")
+	if kind == "oneshot" || kind == "forking" {
+		for _, line := range u.keys["Service.ExecStart"] {
+			if code := m.run(ctx, svc, u, line, nil); code != 0 {
+				return fail(code)
+			}
+		}
+		switch {
+		case kind == "forking":
+			m.set(svc, "active", "running", "success", 0)
+		case u.get("Service.RemainAfterExit") == "yes" || u.get("Service.RemainAfterExit") == "true":
+			m.set(svc, "active", "exited", "success", 0)
+		default:
+			m.set(svc, "inactive", "dead", "success", 0)
+		}
+	} else if err := m.daemon(svc, u, kind); err != nil {
+		return err
+	}
+	for _, line := range u.keys["Service.ExecStartPost"] {
+		if code := m.run(ctx, svc, u, line, nil); code != 0 {
+			return fail(code)
+		}
+	}
+	m.journal(svc.name, "systemd", "Started "+m.title(u)+".")
+	return nil
+}
+
+func (m *services) title(u *unit) string {
+	if d := u.get("Unit.Description"); d != "" {
+		return u.name + " - " + d
+	}
+	return u.name
+}
+
+// daemon starts a service's main process and waits until it says that it is
+// ready, if it is of that kind.
+func (m *services) daemon(svc *service, u *unit, kind string) error {
+	ctx, stop := context.WithCancelCause(m.sys.Context())
+	ended, ready := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	notify := func() { once.Do(func() { close(ready) }) }
+	m.mu.Lock()
+	svc.stop, svc.ended = stop, ended
+	m.mu.Unlock()
+	m.set(svc, "activating", "start", "success", 0)
+	line := u.get("Service.ExecStart")
+	var status int
+	m.work.Go(func() {
+		defer stop(nil)
+		status = m.run(ctx, svc, u, line, notify)
+		killed := ctx.Err() != nil
+		m.exited(svc, u, status, killed)
+		close(ended)
+	})
+	if kind != "notify" {
+		// Whether the program is there at all is told at once.
+		if args := command(line); !m.runnable(u, args) {
+			<-ended
+			return nil
+		}
+		m.up(svc)
+		return nil
+	}
+	select {
+	case <-ready:
+		m.up(svc)
+		return nil
+	case <-ended:
+	}
+	return &jobError{fmt.Sprintf("Job for %[1]s failed because the control process exited with error code.\nSee \"systemctl status %[1]s\" and \"journalctl -xeu %[1]s\" for details.", svc.name), 1}
+}
+
+func (m *services) up(svc *service) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if svc.active == "activating" && svc.sub == "start" {
+		svc.active, svc.sub, svc.since = "active", "running", m.sys.Clock.Now()
+	}
+}
+
+func (m *services) runnable(u *unit, args []string) bool {
+	if len(args) == 0 {
+		return false
+	}
+	_, err := m.sys.Find(tree.Root(), "/", machine.SystemPath, args[0])
+	return err == nil
+}
+
+// exited records the end of a main process, and starts it again if its unit
+// says so.
+func (m *services) exited(svc *service, u *unit, status int, killed bool) {
+	m.mu.Lock()
+	svc.pid = 0
+	stopping := svc.active == "deactivating"
+	m.mu.Unlock()
+	if killed || stopping {
+		m.set(svc, "inactive", "dead", "success", 0)
+		return
+	}
+	again := false
+	switch u.get("Service.Restart") {
+	case "always":
+		again = true
+	case "on-failure", "on-abnormal":
+		again = status != 0
+	case "on-success":
+		again = status == 0
+	}
+	if status != 0 {
+		m.journal(svc.name, "systemd", fmt.Sprintf("%s: Main process exited, code=exited, status=%d", svc.name, status))
+	}
+	if !again {
+		if status != 0 {
+			m.set(svc, "failed", "failed", "exit-code", status)
+		} else {
+			m.set(svc, "inactive", "dead", "success", 0)
+		}
+		return
+	}
+	m.set(svc, "activating", "auto-restart", "exit-code", status)
+	delay, err := time.ParseDuration(strings.TrimSuffix(u.get("Service.RestartSec"), "s") + "s")
+	if err != nil {
+		delay = 100 * time.Millisecond
+	}
+	ctx, stop := context.WithCancelCause(m.sys.Context())
+	m.mu.Lock()
+	svc.stop = stop
+	svc.restarts++
+	m.mu.Unlock()
+	m.work.Go(func() {
+		defer stop(nil)
+		select {
+		case <-m.sys.Clock.After(delay):
+		case <-ctx.Done():
+			return
+		}
+		svc.op.Lock()
+		defer svc.op.Unlock()
+		if now := m.state(svc); now.sub == "auto-restart" && ctx.Err() == nil {
+			// A failure is in the unit's state.
+			_ = m.startLocked(ctx, svc)
+		}
+	})
+}
+
+// halt stops a unit and waits until it is down.
+func (m *services) halt(ctx context.Context, name string) error {
+	name = unitName(name)
+	svc := m.load(name)
+	if svc == nil {
+		return &jobError{fmt.Sprintf("Failed to stop %s: Unit %s not loaded.", name, name), 5}
+	}
+	svc.op.Lock()
+	defer svc.op.Unlock()
+	return m.haltLocked(ctx, svc)
+}
+
+func (m *services) haltLocked(ctx context.Context, svc *service) error {
+	now := m.state(svc)
+	if now.active == "inactive" || now.active == "failed" {
+		return nil
+	}
+	m.journal(svc.name, "systemd", "Stopping "+m.title(now.unit)+"...")
+	for _, line := range now.unit.keys["Service.ExecStop"] {
+		m.run(ctx, svc, now.unit, line, nil)
+	}
+	running := now.sub == "running" || now.sub == "start"
+	m.set(svc, "deactivating", "stop-sigterm", now.result, now.code)
+	if now.stop != nil {
+		now.stop(machine.Signal(syscall.SIGTERM))
+		if running && now.ended != nil {
+			<-now.ended
+		}
+	}
+	m.set(svc, "inactive", "dead", "success", 0)
+	m.journal(svc.name, "systemd", "Stopped "+m.title(now.unit)+".")
+	return nil
+}
+
+// restart is halt and start as one job.
+func (m *services) restart(ctx context.Context, name string) error {
+	name = unitName(name)
+	svc := m.load(name)
+	if svc == nil {
+		return &jobError{fmt.Sprintf("Failed to restart %s: Unit %s not found.", name, name), 5}
+	}
+	svc.op.Lock()
+	defer svc.op.Unlock()
+	if err := m.haltLocked(ctx, svc); err != nil {
+		return err
+	}
+	return m.startLocked(ctx, svc)
+}
+
+// refresh runs a unit's ExecReload.
+func (m *services) refresh(ctx context.Context, name string) error {
+	name = unitName(name)
+	svc := m.load(name)
+	if svc == nil {
+		return &jobError{fmt.Sprintf("Failed to reload %s: Unit %s not found.", name, name), 5}
+	}
+	svc.op.Lock()
+	defer svc.op.Unlock()
+	now := m.state(svc)
+	if now.active != "active" {
+		return &jobError{fmt.Sprintf("%s is not active, cannot reload.", name), 1}
+	}
+	if len(now.unit.keys["Service.ExecReload"]) == 0 {
+		return &jobError{fmt.Sprintf("Failed to reload %s: Job type reload is not applicable for unit %s.", name, name), 1}
+	}
+	for _, line := range now.unit.keys["Service.ExecReload"] {
+		if code := m.run(ctx, svc, now.unit, line, nil); code != 0 {
+			return &jobError{fmt.Sprintf("Job for %[1]s failed.\nSee \"systemctl status %[1]s\" and \"journalctl -xeu %[1]s\" for details.", name), 1}
+		}
+	}
+	return nil
+}
+
+// run runs one command line of a unit, with its output in the journal.
+func (m *services) run(ctx context.Context, svc *service, u *unit, line string, notify func()) int {
+	lenient := strings.HasPrefix(line, "-")
+	env := map[string]string{"PATH": machine.SystemPath, "LANG": "C.UTF-8", "INVOCATION_ID": fmt.Sprintf("%032x", svc.invocation)}
+	for _, set := range u.keys["Service.Environment"] {
+		for _, kv := range command(set) {
+			if name, value, ok := strings.Cut(kv, "="); ok {
+				env[name] = value
+			}
+		}
+	}
+	for _, file := range u.keys["Service.EnvironmentFile"] {
+		text := m.sys.Text(strings.TrimPrefix(file, "-"))
+		for l := range strings.SplitSeq(text, "\n") {
+			if name, value, ok := strings.Cut(strings.TrimSpace(l), "="); ok && !strings.HasPrefix(name, "#") {
+				env[name] = strings.Trim(value, `"'`)
+			}
+		}
+	}
+	var args []string
+	for _, a := range command(line) {
+		if name, ok := strings.CutPrefix(a, "$"); ok && !strings.HasPrefix(name, "{") && len(args) > 0 {
+			args = append(args, strings.Fields(env[name])...)
+			continue
+		}
+		for name, value := range env {
+			a = strings.ReplaceAll(a, "${"+name+"}", value)
+		}
+		if strings.HasPrefix(a, "${") {
+			a = ""
+		}
+		args = append(args, a)
+	}
+	name := u.get("Service.User")
+	if name == "" {
+		name = "root"
+	}
+	user, ok := m.sys.LookupUser(name)
+	if !ok {
+		m.journal(svc.name, "systemd", "Failed to determine user credentials: No such process")
+		return 217
+	}
+	dir := u.get("Service.WorkingDirectory")
+	if dir == "" {
+		dir = "/"
+	}
+	tag := path.Base(args[0])
+	out := &journalWriter{m: m, unit: svc.name, tag: tag}
+	login := m.sys.Login(*user)
+	code, err := login.Run(ctx, machine.Cmd{Args: args, Env: env, Dir: dir, Stdout: out, Stderr: out, Notify: func() {
+		if notify != nil {
+			notify()
+		}
+	}})
+	out.flush()
+	if err != nil {
+		m.journal(svc.name, "systemd", fmt.Sprintf("%s: Failed to execute %s: %v", svc.name, args[0], err))
+		code = 203
+	}
+	if lenient {
+		return 0
+	}
+	return code
+}
+
+// command splits a command line of a unit and drops the prefixes of its program.
+func command(line string) []string {
+	var out []string
+	var cur strings.Builder
+	in, quote := false, rune(0)
+	for _, c := range strings.TrimLeft(line, "-@:+!") {
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+			cur.WriteRune(c)
+		case c == '\'' || c == '"':
+			in, quote = true, c
+		case c == ' ' || c == '\t':
+			if in {
+				out = append(out, cur.String())
+				cur.Reset()
+			}
+			in = false
+		default:
+			in = true
+			cur.WriteRune(c)
+		}
+	}
+	if in {
+		out = append(out, cur.String())
+	}
+	return out
+}
+
+// journal adds a line.
+func (m *services) journal(unit, tag, text string) {
+	const keep = 2000
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.log = append(m.log, entry{m.sys.Clock.Now(), unit, tag, text})
+	if len(m.log) > keep {
+		m.log = slices.Clone(m.log[len(m.log)-keep/2:])
+	}
+}
+
+type journalWriter struct {
+	m         *services
+	unit, tag string
+	mu        sync.Mutex
+	buf       bytes.Buffer
+}
+
+func (w *journalWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf.Write(b)
+	for {
+		line, err := w.buf.ReadString('\n')
+		if err != nil {
+			w.buf.WriteString(line)
+			return len(b), nil
+		}
+		w.m.journal(w.unit, w.tag, strings.TrimSuffix(line, "\n"))
+	}
+}
+
+func (w *journalWriter) flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.buf.Len() > 0 {
+		w.m.journal(w.unit, w.tag, w.buf.String())
+		w.buf.Reset()
+	}
+}
+
+// Active reports whether a unit runs.
+func (s *System) Active(name string) bool {
+	svc := s.services.load(name)
+	return svc != nil && s.services.state(svc).active == "active"
+}
+
+var errNotRoot = errors.New("Interactive authentication required.")
+
+// daemon is the code of a service that needs none.
+func daemon(ctx context.Context, p *machine.Proc) int {
+	if p.Notify != nil {
+		p.Notify()
+	}
+	<-ctx.Done()
+	return 0
+}

@@ -1,0 +1,96 @@
+package hosts
+
+import (
+	"regexp"
+	"time"
+)
+
+// Faults are what is wrong with a host. The zero value is a healthy host.
+type Faults struct {
+	Refuse      bool          // nothing listens on the SSH port
+	Mute        bool          // connections are accepted, but no banner comes
+	Delay       time.Duration // before each packet, both ways
+	NoSudo      bool          // sudo asks for a password
+	FullDisk    bool          // no write fits
+	ReadOnly    bool          // the disk can't be changed
+	MaxSessions int           // per connection; 0 is sshd's default, 10
+	Drops       []Drop        // commands that lose their connection
+}
+
+// A Moment of a command.
+type Moment string
+
+// The moments at which a connection can break.
+const (
+	BeforeEffect Moment = "before" // nothing of the command has run
+	OnOutput     Moment = "output" // at its first output; what runs is killed
+	AfterEffect  Moment = "after"  // all of it has run, the answer is lost
+)
+
+// A Drop breaks the connection of the next commands that match.
+type Drop struct {
+	Command string // a regular expression; "" is every command
+	When    Moment
+	Count   int // how many times; 0 is once
+}
+
+// Faults returns what is wrong with the host now.
+func (h *Host) Faults() Faults {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.faults
+}
+
+// SetFaults replaces what is wrong with the host. Connections that stand feel
+// Delay, NoSudo and the state of the disk at once.
+func (h *Host) SetFaults(f Faults) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faults = f
+	h.sys.FS.SetFull(f.FullDisk)
+	h.sys.FS.SetReadOnly(f.ReadOnly)
+	if f.Refuse {
+		for addr, l := range h.listeners {
+			if l != nil {
+				l.Close()
+				h.listeners[addr] = nil
+			}
+		}
+	} else if h.up {
+		h.listen()
+	}
+}
+
+// ChangeHostKeys gives the SSH server new keys, as if another server had
+// taken the address. The console doesn't tell.
+func (h *Host) ChangeHostKeys() error {
+	keys, err := newHostKeys()
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.keys = keys
+	return nil
+}
+
+// takeDrop returns the drop that a command falls under, and counts it.
+func (h *Host) takeDrop(command string) *Drop {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, d := range h.faults.Drops {
+		re, err := regexp.Compile(d.Command)
+		if err != nil || !re.MatchString(command) {
+			continue
+		}
+		drops := append([]Drop{}, h.faults.Drops...)
+		if d.Count <= 1 {
+			drops = append(drops[:i], drops[i+1:]...)
+		} else {
+			drops[i].Count--
+		}
+		h.faults.Drops = drops
+		return &d
+	}
+	return nil
+}

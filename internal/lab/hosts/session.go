@@ -1,0 +1,246 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/pkg/sftp"
+	"golang.org/x/crypto/ssh"
+
+	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/machine"
+)
+
+// session serves one session channel: an exec, a shell or a subsystem.
+func (c *connection) session(nc ssh.NewChannel) {
+	limit := c.host.Faults().MaxSessions
+	if limit == 0 {
+		limit = defaultMaxSessions
+	}
+	if int(c.sessions.Add(1)) > limit {
+		c.sessions.Add(-1)
+		_ = nc.Reject(ssh.ResourceShortage, "open failed")
+		return
+	}
+	ch, requests, err := nc.Accept()
+	if err != nil {
+		c.sessions.Add(-1)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	s := &session{connection: c, ch: ch, ctx: ctx, cancel: cancel, env: map[string]string{}, begun: make(chan string, 1)}
+	c.work.Go(func() {
+		defer c.sessions.Add(-1)
+		s.run()
+	})
+	c.work.Go(func() { s.requests(requests) })
+}
+
+type session struct {
+	*connection
+	ch     ssh.Channel
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	env    map[string]string
+	kind   string // exec, shell or sftp
+	begun  chan string
+}
+
+// requests answers what the client asks for, until the channel closes.
+func (s *session) requests(in <-chan *ssh.Request) {
+	started := false
+	for req := range in {
+		ok := false
+		switch req.Type {
+		case "env":
+			var kv struct{ Name, Value string }
+			// sshd only lets locales through unless it is told otherwise.
+			if ssh.Unmarshal(req.Payload, &kv) == nil && !started && (strings.HasPrefix(kv.Name, "LC_") || kv.Name == "LANG") {
+				s.env[kv.Name] = kv.Value
+				ok = true
+			}
+		case "pty-req", "window-change":
+			ok = true
+		case "exec":
+			var cmd struct{ Command string }
+			if ok = ssh.Unmarshal(req.Payload, &cmd) == nil && !started; ok {
+				started = true
+				s.kind = "exec"
+				s.reply(req, true)
+				s.begun <- cmd.Command
+				continue
+			}
+		case "shell":
+			if ok = !started; ok {
+				started = true
+				s.kind = "shell"
+				s.reply(req, true)
+				s.begun <- ""
+				continue
+			}
+		case "subsystem":
+			var sub struct{ Name string }
+			if ok = ssh.Unmarshal(req.Payload, &sub) == nil && !started && sub.Name == "sftp"; ok {
+				started = true
+				s.kind = "sftp"
+				s.reply(req, true)
+				s.begun <- ""
+				continue
+			}
+		case "signal":
+			var sig struct{ Name string }
+			if ssh.Unmarshal(req.Payload, &sig) == nil {
+				if n, known := machine.ParseSignal(sig.Name); known {
+					s.cancel(n)
+					ok = true
+				}
+			}
+		}
+		s.reply(req, ok)
+	}
+	// The channel is gone, and with it what runs on it.
+	s.cancel(machine.Signal(syscall.SIGHUP))
+	close(s.begun)
+}
+
+func (s *session) reply(req *ssh.Request, ok bool) {
+	if req.WantReply {
+		// Fails only when the connection is gone, which ends the loop.
+		_ = req.Reply(ok, nil)
+	}
+}
+
+func (s *session) run() {
+	defer s.ch.Close()
+	defer s.cancel(nil)
+	command, ok := <-s.begun
+	if !ok {
+		return
+	}
+	if s.kind == "sftp" {
+		s.sftp()
+		return
+	}
+	s.exec(command)
+}
+
+// exec runs a command line by the user's shell, or the shell on the channel's input.
+func (s *session) exec(command string) {
+	h := s.host
+	drop := h.takeDrop(command)
+	if drop != nil && drop.When == BeforeEffect {
+		s.conn.Close()
+		return
+	}
+	u, ok := h.sys.LookupUser(s.user)
+	if !ok {
+		return
+	}
+	in, feed, err := os.Pipe()
+	if err != nil {
+		return
+	}
+	defer in.Close()
+	s.work.Go(func() {
+		_, _ = io.Copy(feed, s.ch) // ends when either side is closed
+		feed.Close()
+	})
+	out, errOut := &output{w: s.ch, s: s, drop: drop}, &output{w: s.ch.Stderr(), s: s, drop: drop}
+	env := u.Environ()
+	for k, v := range s.env {
+		env[k] = v
+	}
+	env["SSH_CONNECTION"] = "192.0.2.1 50000 192.0.2.2 22"
+	args := []string{u.Shell, "-c", command}
+	if s.kind == "shell" {
+		args = []string{u.Shell, "-s"}
+		command = "-" + u.Shell
+	}
+	start := h.fleet.cfg.Clock.Now()
+	login := h.sys.Login(*u)
+	if _, err := h.sys.FS.Stat(u.Cred, login.Dir, true); err != nil {
+		login.Dir = "/"
+	}
+	code, err := login.Run(s.ctx, machine.Cmd{Args: args, Env: env, Stdin: in, Stdout: out, Stderr: errOut})
+	if err != nil {
+		code = 1
+	}
+	h.sys.WaitReleased(s.ctx, out, errOut)
+	var sig machine.Signal
+	if s.ctx.Err() != nil {
+		errors.As(context.Cause(s.ctx), &sig)
+	}
+	record := Command{
+		At: start, Host: h.spec.ID, User: s.user, Kind: s.kind, Command: headOf(command), Exit: code,
+		Millis: h.fleet.cfg.Clock.Now().Sub(start).Milliseconds(),
+	}
+	if sig != 0 {
+		record.Signal = machine.Name(sig)
+	}
+	if drop != nil {
+		record.Dropped = true
+	}
+	h.fleet.log.add(record)
+	if drop != nil {
+		s.conn.Close()
+		return
+	}
+	// What fails from here on fails because the client has gone.
+	if sig != 0 {
+		_, _ = s.ch.SendRequest("exit-signal", false, ssh.Marshal(struct {
+			Signal     string
+			CoreDumped bool
+			Error      string
+			Lang       string
+		}{Signal: machine.Name(sig)}))
+		return
+	}
+	_ = s.ch.CloseWrite()
+	_, _ = s.ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(code)}))
+}
+
+// output is a session's stdout or stderr. With a drop in the middle of a
+// command, the first output breaks the connection.
+type output struct {
+	w    io.Writer
+	s    *session
+	drop *Drop
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	if o.drop != nil && o.drop.When == OnOutput {
+		o.s.conn.Close()
+		return 0, io.ErrClosedPipe
+	}
+	if o.drop != nil {
+		return len(b), nil
+	}
+	return o.w.Write(b)
+}
+
+func (s *session) sftp() {
+	h := s.host
+	u, ok := h.sys.LookupUser(s.user)
+	if !ok {
+		return
+	}
+	start := h.fleet.cfg.Clock.Now()
+	before := h.Writes()
+	files := &files{fs: h.sys.FS, cred: u.Cred, host: h.sys}
+	server := sftp.NewRequestServer(s.ch, sftp.Handlers{FileGet: files, FilePut: files, FileCmd: files, FileList: files},
+		sftp.WithStartDirectory(u.Home))
+	stop := context.AfterFunc(s.ctx, func() { s.ch.Close() })
+	defer stop()
+	code := 0
+	if err := server.Serve(); err != nil && err != io.EOF {
+		code = 255
+	}
+	h.fleet.log.add(Command{
+		At: start, Host: h.spec.ID, User: s.user, Kind: "sftp", Command: "sftp", Exit: code, Writes: h.Writes() - before,
+		Millis: h.fleet.cfg.Clock.Now().Sub(start).Milliseconds(),
+	})
+	_, _ = s.ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(code)}))
+}
