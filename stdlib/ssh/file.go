@@ -95,7 +95,7 @@ func ensureFile(ctx context.Context, h *Host, a fileArgs) (any, error) {
 }
 
 func (w *wantedFile) act(h *Host) *act {
-	return &act{host: h, kind: "file", name: w.path,
+	return &act{host: h, kind: "file", name: w.path, lock: "file" + w.path,
 		observe: func(ctx context.Context) (effect.State, error) {
 			return h.observeFile(ctx, w.path, w.sha256, w.showsText())
 		},
@@ -198,6 +198,15 @@ func (w *wantedFile) diff(h *Host, s effect.State) (effect.Change, error) {
 	if w.sha256 == "" || have["sha256"] != w.sha256 {
 		fields = append(fields, w.contentField(s))
 	}
+	fields = append(fields, w.attributeFields(s)...)
+	return change(s, fields, w.attrs(h, s.Attrs))
+}
+
+// attributeFields returns how mode, owner and group differ. Owner and group may
+// be wanted by name or by number.
+func (w *wantedFile) attributeFields(s effect.State) []effect.Field {
+	var fields []effect.Field
+	have := s.Attrs
 	if !sameMode(have["mode"], w.mode) {
 		fields = append(fields, effect.Field{Path: "mode", Old: have["mode"], New: formatMode(w.mode)})
 	}
@@ -208,7 +217,7 @@ func (w *wantedFile) diff(h *Host, s effect.State) (effect.Change, error) {
 	if w.group != "" && have["group"] != w.group && (ids.gid == "" || ids.gid != w.group) {
 		fields = append(fields, effect.Field{Path: "group", Old: have["group"], New: w.group})
 	}
-	return change(s, fields, w.attrs(h, s.Attrs))
+	return fields
 }
 
 // contentField is the difference of the contents: texts where they may be
@@ -255,21 +264,26 @@ func deleteFile(ctx context.Context, h *Host, a pathArgs) (any, error) {
 	if err := checkPath("ssh.host.file.delete", a.Path); err != nil {
 		return nil, err
 	}
-	_, err := effect.Do(ctx, &act{host: h, kind: "file", name: a.Path,
+	return nil, h.deleteFileAt(ctx, "file", a.Path, a.Path)
+}
+
+// deleteFileAt removes the file at path, as the target of that kind and name.
+func (h *Host) deleteFileAt(ctx context.Context, kind, name, path string) error {
+	_, err := effect.Do(ctx, &act{host: h, kind: kind, name: name,
 		observe: func(ctx context.Context) (effect.State, error) {
 			got, err := h.ask(ctx, `if [ -L "$p" ]; then echo 'there yes'
 elif [ -d "$p" ]; then fail 82 "$p is a folder"
 elif [ -e "$p" ]; then echo 'there yes'; fi
-`, vars{"p": a.Path}, nil)
+`, vars{"p": path}, nil)
 			return effect.State{Exists: got.get("there") == "yes"}, err
 		},
 		diff: removal,
 		apply: func(ctx context.Context, _ effect.Change) (effect.State, error) {
-			_, err := h.ask(ctx, `rm -f -- "$p"`+"\n", vars{"p": a.Path}, nil)
+			_, err := h.ask(ctx, `rm -f -- "$p"`+"\n", vars{"p": path}, nil)
 			return effect.State{}, err
 		},
 	})
-	return nil, err
+	return err
 }
 
 // checkPath refuses paths that don't name one place.

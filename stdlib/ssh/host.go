@@ -70,8 +70,8 @@ func hostType() *builtin.Type {
 			{Name: "port", Type: "int", Doc: "TCP port."},
 			{Name: "name", Type: "str", Doc: "Name, or the address."},
 		},
-		Nouns:   []builtin.Noun{fileNoun()},
-		Methods: []builtin.Func{runFunc()},
+		Nouns:   []builtin.Noun{fileNoun(), directoryNoun(), lineNoun(), packageNoun(), serviceNoun(), sysctlNoun(), kernelModuleNoun(), userNoun(), authorizedKeyNoun(), wireguardNoun()},
+		Methods: []builtin.Func{runFunc(), waitFunc(), factsFunc(), readFunc()},
 	}
 }
 

@@ -155,6 +155,9 @@ func (h *Host) runNeeded(ctx context.Context, a runArgs) (effect.State, error) {
 		ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 		defer cancel()
 		res, err := h.exec(ctx, a.User, client.Command{Script: a.Unless, Env: a.plainEnv(), Dir: a.Dir, Limit: int64(a.OutputLimit)})
+		if fault.KindOf(err) == fault.NotFound {
+			return effect.State{}, nil // its folder or user may be made by a step before; else running it says so
+		}
 		if err != nil {
 			return effect.State{}, err
 		}

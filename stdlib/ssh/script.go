@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sort"
+	"strconv"
 	"strings"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/ssh"
@@ -23,10 +24,11 @@ fail() { printf '%s\n' "$2" >&2; exit "$1"; }
 
 // Exit codes of this package's scripts.
 const (
-	exitNotFound = 81
-	exitExists   = 82
-	exitConflict = 83
-	exitFailed   = 84
+	exitNotFound    = 81
+	exitExists      = 82
+	exitConflict    = 83
+	exitFailed      = 84
+	exitUnavailable = 85
 )
 
 func scriptKind(code int) (fault.Kind, bool) {
@@ -37,6 +39,8 @@ func scriptKind(code int) (fault.Kind, bool) {
 		return fault.Exists, true
 	case exitConflict:
 		return fault.Conflict, true
+	case exitUnavailable:
+		return fault.Unavailable, true
 	case exitFailed:
 		return fault.Failed, true
 	}
@@ -137,3 +141,13 @@ func (a answer) get(key string) string {
 
 // all returns the values of a key.
 func (a answer) all(key string) []string { return a.fields[key] }
+
+func decimal(n int) string { return strconv.Itoa(n) }
+
+func parseNumber(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return 0, fault.New(fault.Failed, "the host says %q where a number belongs", s)
+	}
+	return n, nil
+}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -119,7 +120,8 @@ func (c *Client) connection(ctx context.Context) (*conn, error) {
 // session opens a session, on a new connection if the old one turns out to be
 // dead. Nothing has been asked of the host before, so that is safe.
 func (c *Client) session(ctx context.Context) (*ssh.Session, *conn, error) {
-	for try := 1; ; try++ {
+	refusals, breaks := 0, 0
+	for {
 		cn, err := c.connection(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -133,26 +135,55 @@ func (c *Client) session(ctx context.Context) (*ssh.Session, *conn, error) {
 		}
 		var refused *ssh.OpenChannelError
 		if errors.As(err, &refused) {
-			if !c.gate.refused() {
-				return nil, nil, fault.Hinted(fault.Denied, "raise MaxSessions in its sshd_config", "%s refuses a session: %s", c.cfg.label(), refused.Message)
-			}
-			c.gate.leave()
-			if err := c.gate.enter(ctx); err != nil {
-				// The caller leaves again: it entered before.
-				c.gate.force()
+			refusals++
+			if err := c.waitForPlace(ctx, refusals, refused); err != nil {
 				return nil, nil, err
 			}
 			continue
 		}
-		if try > 1 {
+		if breaks++; breaks > 1 {
 			return nil, nil, c.lost(cn)
 		}
-		select { // a connection that can't open a session is ending
-		case <-cn.dead:
-		default:
-			cn.end(plainEOF(err))
-		}
+		c.drop(cn, plainEOF(err))
 	}
+}
+
+// maxRefusals is how often a session is asked for that the server refuses
+// while none of ours is open.
+const maxRefusals = 20
+
+// waitForPlace waits until the server may take another session. Where none of
+// ours is open, the server may not have noticed yet that the last one ended.
+func (c *Client) waitForPlace(ctx context.Context, refusals int, refused *ssh.OpenChannelError) error {
+	if c.gate.refused() {
+		c.gate.leave()
+		if err := c.gate.enter(ctx); err != nil {
+			c.gate.force() // the caller leaves once more: it entered before
+			return err
+		}
+		return nil
+	}
+	if refusals > maxRefusals {
+		return fault.Hinted(fault.Denied, "raise MaxSessions in its sshd_config", "%s refuses a session: %s", c.cfg.label(), refused.Message)
+	}
+	timer := time.NewTimer(time.Duration(refusals) * 2 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fault.FromContext(ctx)
+	}
+}
+
+// drop ends a connection that is of no use any more.
+func (c *Client) drop(cn *conn, why error) {
+	c.mu.Lock()
+	if c.live == cn {
+		c.live = nil
+	}
+	c.mu.Unlock()
+	cn.end(why)
 }
 
 // lost returns the error of a connection that broke.

@@ -25,8 +25,8 @@ func (e *LostError) Unwrap() error { return e.Err }
 // ctx ends, the remote process is killed; Run returns once it is gone, or
 // after twice the grace time.
 //
-// Errors: those of Connect; Denied if sudo refuses; Failed if there is no
-// shell or no folder Dir; Limit for too much output; Timeout and Cancelled as
+// Errors: those of Connect; Denied if sudo refuses; NotFound if there is no
+// folder Dir or no user As; Failed if there is no shell; Limit for too much output; Timeout and Cancelled as
 // ctx says; Unreachable, with a LostError, if the connection breaks.
 func (c *Client) Run(ctx context.Context, cmd Command) (Result, error) {
 	if err := cmd.check(); err != nil {
@@ -163,7 +163,9 @@ func (r *running) notStarted(entered bool, res Result) error {
 	label, as := r.c.cfg.label(), r.cmd.As
 	switch {
 	case entered:
-		return fault.New(fault.Failed, "%s: the folder %q can't be entered: %s", label, r.cmd.Dir, said)
+		return fault.New(fault.NotFound, "%s: the folder %q can't be entered: %s", label, r.cmd.Dir, said)
+	case as != "" && as != r.c.cfg.User && strings.Contains(said, "unknown user"):
+		return fault.New(fault.NotFound, "%s: there is no user %s to become: %s", label, as, said)
 	case as != "" && as != r.c.cfg.User && strings.Contains(said, "sudo"):
 		return fault.Hinted(fault.Denied, fmt.Sprintf("let %s run sudo without a password (NOPASSWD), or log in as %s", r.c.cfg.User, as),
 			"%s: sudo refuses to become %s: %s", label, as, said)

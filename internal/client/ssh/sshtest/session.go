@@ -70,11 +70,12 @@ func (s *Server) session(conn *ssh.ServerConn, raw net.Conn, nc ssh.NewChannel) 
 	s.sessions++
 	s.most = max(s.most, s.sessions)
 	s.mu.Unlock()
-	defer func() {
+	over := sync.OnceFunc(func() {
 		s.mu.Lock()
 		s.sessions--
 		s.mu.Unlock()
-	}()
+	})
+	defer over()
 	ch, reqs, err := nc.Accept()
 	if err != nil {
 		return
@@ -90,7 +91,7 @@ func (s *Server) session(conn *ssh.ServerConn, raw net.Conn, nc ssh.NewChannel) 
 				_ = req.Reply(false, nil) // the client sees it or is gone
 				continue
 			}
-			if cmd, err = s.start(conn, raw, ch, msg.Line, &running); err != nil {
+			if cmd, err = s.start(conn, raw, ch, msg.Line, &running, over); err != nil {
 				_ = req.Reply(false, nil) // the client sees it or is gone
 				return
 			}
@@ -111,7 +112,7 @@ func (s *Server) session(conn *ssh.ServerConn, raw net.Conn, nc ssh.NewChannel) 
 
 // start runs a command line as sshd does: by a shell, in a session of its own,
 // which goes on when the connection breaks.
-func (s *Server) start(conn *ssh.ServerConn, raw net.Conn, ch ssh.Channel, line string, running *sync.WaitGroup) (*exec.Cmd, error) {
+func (s *Server) start(conn *ssh.ServerConn, raw net.Conn, ch ssh.Channel, line string, running *sync.WaitGroup, over func()) (*exec.Cmd, error) {
 	seen := new(bytes.Buffer)
 	s.mu.Lock()
 	s.commands = append(s.commands, line)
@@ -148,6 +149,7 @@ func (s *Server) start(conn *ssh.ServerConn, raw net.Conn, ch ssh.Channel, line 
 	})
 	running.Go(func() {
 		status := wait(cmd)
+		over()
 		if status.Signaled() {
 			_, _ = ch.SendRequest("exit-signal", false, ssh.Marshal(struct { // the client sees it or is gone
 				Name  string
