@@ -287,8 +287,7 @@ func TestSecurityGroups(t *testing.T) {
 
 func TestNetworkQuotas(t *testing.T) {
 	l := newLab(t, nil)
-	n, s := l.newNetwork("n", "10.77.0.0/24")
-	_ = s
+	n, _ := l.newNetwork("n", "10.77.0.0/24")
 	zero, one := 0, 1
 	project := must[map[string]any](t, "network")(rawNetwork(l, n.ID))["project_id"].(string)
 	if _, err := nquotas.Update(l.ctx, l.networkAdmin, project, nquotas.UpdateOpts{Network: &one, Subnet: &one, Port: &zero, Router: &zero, FloatingIP: &zero, SecurityGroup: &one}).Extract(); err != nil {

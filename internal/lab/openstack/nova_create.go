@@ -56,6 +56,7 @@ func (c *Cloud) serverCreate(r *request) (answer, error) {
 		return answer{}, err
 	}
 	s.shouldFail = r.fault != nil && r.fault.Outcome == "error"
+	var first *server
 	for i := range count {
 		one := *s
 		one.id = c.ids.uuid()
@@ -69,13 +70,14 @@ func (c *Cloud) serverCreate(r *request) (answer, error) {
 		if one.hostname == "" {
 			one.hostname = hostnameOf(one.name)
 		}
-		if i == 0 {
-			s = &one
+		if first == nil {
+			first = &one
 		}
 		c.compute.servers[one.id] = &one
 		c.conceal(r, "server", one.id)
 		c.boot(&one)
 	}
+	s = first
 	if v, given := in["return_reservation_id"].(bool); given && v {
 		return accepted(doc{"reservation_id": s.reservation})
 	}
