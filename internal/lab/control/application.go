@@ -86,11 +86,47 @@ func (a *argo) invalid(o *object) string {
 	if !allowed {
 		return fmt.Sprintf("application repo %s is not permitted in project '%s'", url, project)
 	}
+	if !permitted(found, text(o.Object, "spec", "destination", "namespace")) {
+		return fmt.Sprintf("application destination server '%s' and namespace '%s' do not match any of the allowed destinations in project '%s'",
+			text(o.Object, "spec", "destination", "server"), text(o.Object, "spec", "destination", "namespace"), project)
+	}
 	server, name := text(o.Object, "spec", "destination", "server"), text(o.Object, "spec", "destination", "name")
 	if server != "https://kubernetes.default.svc" && name != "in-cluster" {
 		return fmt.Sprintf("there are no clusters with this name or server: %s%s", name, server)
 	}
 	return ""
+}
+
+// permitted reports whether a project lets its Applications write to a namespace.
+func permitted(project *object, namespace string) bool {
+	for _, d := range array(project.Object, "spec", "destinations") {
+		if match(text(d, "namespace"), namespace) {
+			return true
+		}
+	}
+	return false
+}
+
+// forbidden says why an object may not be in an Application of a project, or "".
+func forbidden(project, o *object, scope meta.RESTScopeName) string {
+	gvk := o.GroupVersionKind()
+	if scope == meta.RESTScopeNameNamespace {
+		if permitted(project, o.GetNamespace()) {
+			return ""
+		}
+		return fmt.Sprintf("namespace %s is not permitted in project '%s'", o.GetNamespace(), project.GetName())
+	}
+	for _, allowed := range array(project.Object, "spec", "clusterResourceWhitelist") {
+		if matches(text(allowed, "group"), gvk.Group) && matches(text(allowed, "kind"), gvk.Kind) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("resource %s:%s is not permitted in project %s", gvk.Group, gvk.Kind, project.GetName())
+}
+
+// matches compares as Argo CD's lists do: an empty group is the core group, not any.
+func matches(pattern, name string) bool {
+	return pattern == name || pattern != "" && match(pattern, name)
 }
 
 // appError reports what keeps an Application from being compared.
@@ -202,7 +238,8 @@ func (a *argo) operated(o *object, revision string, tries int, problems []string
 }
 
 // track finds the objects that belong to an Application: those of the commit, and those that an
-// earlier one left. missing names kinds that the cluster doesn't know.
+// earlier one left. missing says which of Git's can't be had: their
+// kind is unknown, or their project forbids them.
 func (a *argo) track(ctx context.Context, o *object, manifests []*object) (items []tracked, missing []string, err error) {
 	seen := map[string]bool{}
 	for _, want := range manifests {
@@ -214,6 +251,12 @@ func (a *argo) track(ctx context.Context, o *object, manifests []*object) (items
 		}
 		if mapping.Scope.Name() == meta.RESTScopeNameNamespace && want.GetNamespace() == "" {
 			want.SetNamespace(text(o.Object, "spec", "destination", "namespace"))
+		}
+		if project, _ := a.get(projects, o.GetNamespace(), text(o.Object, "spec", "project")); project != nil {
+			if why := forbidden(project, want, mapping.Scope.Name()); why != "" {
+				missing = append(missing, why)
+				continue
+			}
 		}
 		gvk := want.GroupVersionKind()
 		annotations := want.GetAnnotations()
@@ -327,7 +370,10 @@ func timeless(o *object) any {
 // sync applies what differs and deletes what is to be pruned. It returns what went wrong.
 func (a *argo) sync(ctx context.Context, o *object, items []tracked, prune bool) (problems []string) {
 	for _, option := range anyList(table(o.Object, "spec", "syncPolicy")["syncOptions"]) {
-		if option == "CreateNamespace=true" {
+		switch option {
+		case "Prune=false", "Prune=confirm": // nobody is here to confirm
+			prune = false
+		case "CreateNamespace=true":
 			namespace := &object{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": text(o.Object, "spec", "destination", "namespace")}}}
 			if _, err := a.client.Resource(namespacesAt).Create(ctx, namespace, metav1.CreateOptions{FieldManager: appController}); ignoreExists(err) != nil {
 				problems = append(problems, err.Error())

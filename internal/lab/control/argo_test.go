@@ -26,6 +26,14 @@ const (
 	repoURL = "ssh://git@git.lab/spokes.git"
 	appset  = `
 apiVersion: argoproj.io/v1alpha1
+kind: AppProject
+metadata: {name: spokes, namespace: argocd}
+spec:
+  sourceRepos: ["ssh://git@git.lab/spokes.git"]
+  destinations: [{server: "https://kubernetes.default.svc", namespace: "spoke*"}]
+  clusterResourceWhitelist: [{group: "", kind: Namespace}]
+---
+apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet
 metadata: {name: spokes, namespace: argocd}
 spec:
@@ -36,10 +44,16 @@ spec:
   template:
     metadata: {name: "spoke-{{ .path.basename }}"}
     spec:
-      project: default
+      project: spokes
       source: {repoURL: "ssh://git@git.lab/spokes.git", targetRevision: main, path: "{{ .path.path }}"}
       destination: {server: "https://kubernetes.default.svc", namespace: spokes}
       syncPolicy: {automated: {prune: true, selfHeal: true}, syncOptions: ["CreateNamespace=true"]}
+`
+	knownHosts = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: argocd-ssh-known-hosts-cm, namespace: argocd}
+data: {ssh_known_hosts: "git.lab ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBTWRtr2Yk3nvFQbWwgC4KVlKZ0WpBRLGtJ9tVvHjBBN\n"}
 `
 	repoSecret = `
 apiVersion: v1
@@ -204,6 +218,14 @@ func TestArgoCD(t *testing.T) {
 		t.Errorf("the condition doesn't name the repository and what it lacks: %s", message)
 	}
 	l.apply(repoSecret, "")
+	l.await("the unknown host", func() error {
+		o, err := l.get("argoproj.io/v1alpha1 ApplicationSet argocd/spokes")
+		if err != nil || !strings.Contains(status(o, "ErrorOccurred"), "git.lab isn't in argocd-ssh-known-hosts-cm") {
+			return errors.Join(errWant, err)
+		}
+		return nil
+	})
+	l.apply(knownHosts, "")
 	l.await("the refused key", func() error {
 		o, err := l.get("argoproj.io/v1alpha1 ApplicationSet argocd/spokes")
 		if err != nil || !strings.Contains(status(o, "ErrorOccurred"), "unable to authenticate") {
@@ -248,6 +270,14 @@ func TestArgoCD(t *testing.T) {
 		sync, _, _ := unstructured.NestedMap(o.Object, "status", "sync")
 		if sync["revision"] != bad || sync["status"] != "OutOfSync" || !strings.Contains(fmt.Sprint(conditions), "Widget") {
 			return fmt.Errorf("sync %v, conditions %v", sync, conditions)
+		}
+		return nil
+	})
+	bad = bare.commit(map[string]string{"gitops/spokes/a/bad.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: all}\nrules: []\n"})
+	l.app("spoke-a", func(o *unstructured.Unstructured) error {
+		sync, _, _ := unstructured.NestedMap(o.Object, "status", "sync")
+		if got := fmt.Sprint(o.Object["status"]); sync["revision"] != bad || !strings.Contains(got, "rbac.authorization.k8s.io:ClusterRole is not permitted in project spokes") {
+			return fmt.Errorf("status %s", got)
 		}
 		return nil
 	})

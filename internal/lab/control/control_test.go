@@ -147,7 +147,7 @@ func (l *lab) apply(text, namespace string) {
 // await asks until it gets no error.
 func (l *lab) await(what string, ask func() error) {
 	l.t.Helper()
-	deadline := time.Now().Add(40 * time.Second)
+	deadline := time.Now().Add(90 * time.Second)
 	for {
 		err := ask()
 		if err == nil {

@@ -25,7 +25,7 @@ func (k *kubelet) register() {
 	k.addresses = map[types.UID]string{}
 	k.watch("", "v1", "pods", k.pod)
 	k.watch("", "v1", "nodes", k.node)
-	for _, r := range []schema.GroupResource{services, secrets} {
+	for _, r := range []schema.GroupResource{services, secrets, configMaps} {
 		k.watch(r.Group, "v1", r.Resource, nil)
 	}
 	k.watch("discovery.k8s.io", "v1", "endpointslices", nil)
@@ -143,7 +143,7 @@ func (k *kubelet) pod(ctx context.Context, o *object) (time.Duration, error) {
 	if text(o.Object, "spec", "nodeName") != k.Node.Name {
 		return 0, nil
 	}
-	if why := k.blocked(ctx, o); why != "" {
+	if why := k.blocked(o); why != "" {
 		k.containers(o, "ContainerCreating", why)
 		k.setCondition(o, "ContainersReady", false, "ContainersNotReady", why)
 		k.setCondition(o, "Ready", false, "ContainersNotReady", why)
@@ -286,7 +286,7 @@ func unfit(pod, node *object) string {
 }
 
 // blocked says what a scheduled pod still lacks, or "".
-func (k *kubelet) blocked(ctx context.Context, o *object) string {
+func (k *kubelet) blocked(o *object) string {
 	if !k.networkReady() {
 		if host, _, _ := unstructured.NestedBool(o.Object, "spec", "hostNetwork"); !host {
 			return "network is not ready: cni plugin not initialized"
@@ -299,8 +299,7 @@ func (k *kubelet) blocked(ctx context.Context, o *object) string {
 			}
 		}
 		if name := text(v, "configMap", "name"); name != "" && table(v, "configMap")["optional"] != true {
-			_, err := k.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(o.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
+			if found, _ := k.get(configMaps, o.GetNamespace(), name); found == nil {
 				return fmt.Sprintf("MountVolume.SetUp failed for volume %q : configmap %q not found", v["name"], name)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	gitobject "github.com/go-git/go-git/v5/plumbing/object"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
@@ -23,17 +26,22 @@ type snapshot struct {
 }
 
 // open reads a repository at a revision, with the credential that the cluster has for it.
-func (a *argo) open(namespace, url, revision string) (*snapshot, error) {
-	credential, err := a.credential(namespace, url)
+func (a *argo) open(namespace, repoURL, revision string) (*snapshot, error) {
+	credential, err := a.credential(namespace, repoURL)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Access(url, credential); err != nil {
+	if string(credential["insecure"]) != "true" {
+		if err := a.knownHost(namespace, repoURL); err != nil {
+			return nil, fmt.Errorf("failed to list refs: %w", err)
+		}
+	}
+	if err := a.Access(repoURL, credential); err != nil {
 		return nil, fmt.Errorf("failed to list refs: %w", err)
 	}
-	folder, ok := a.Repository(url)
+	folder, ok := a.Repository(repoURL)
 	if !ok {
-		return nil, fmt.Errorf("failed to list refs: repository not found: %s", url)
+		return nil, fmt.Errorf("failed to list refs: repository not found: %s", repoURL)
 	}
 	repository, err := git.PlainOpen(folder)
 	if err != nil {
@@ -59,36 +67,63 @@ func (a *argo) open(namespace, url, revision string) (*snapshot, error) {
 
 // credential returns the keys of the Secret that belongs to a repository: its own, or that of the
 // longest prefix of its URL. A repository on this machine or over plain https needs none.
-func (a *argo) credential(namespace, url string) (map[string][]byte, error) {
+func (a *argo) credential(namespace, repoURL string) (map[string][]byte, error) {
 	var best *object
 	length := -1
 	for _, s := range a.list(secrets, namespace, all) {
 		of := string(data(s, "url"))
 		switch s.GetLabels()["argocd.argoproj.io/secret-type"] {
 		case "repository":
-			if sameRepository(of, url) {
-				best, length = s, len(url)+1
+			if sameRepository(of, repoURL) {
+				best, length = s, len(repoURL)+1
 			}
 		case "repo-creds":
-			if of != "" && strings.HasPrefix(url, of) && len(of) > length {
+			if of != "" && strings.HasPrefix(repoURL, of) && len(of) > length {
 				best, length = s, len(of)
 			}
 		}
 	}
 	if best == nil {
-		if strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "file://") {
+		if strings.HasPrefix(repoURL, "https://") || strings.HasPrefix(repoURL, "file://") {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("failed to list refs: no Secret labelled argocd.argoproj.io/secret-type=repository for %s in namespace %s", url, namespace)
+		return nil, fmt.Errorf("failed to list refs: no Secret labelled argocd.argoproj.io/secret-type=repository for %s in namespace %s", repoURL, namespace)
 	}
 	values := map[string][]byte{}
 	for name := range table(best.Object, "data") {
 		values[name] = data(best, name)
 	}
-	if !strings.HasPrefix(url, "http") && !strings.HasPrefix(url, "file:") && len(values["sshPrivateKey"]) == 0 {
-		return nil, fmt.Errorf("failed to list refs: Secret %s has no sshPrivateKey for %s", best.GetName(), url)
+	if !strings.HasPrefix(repoURL, "http") && !strings.HasPrefix(repoURL, "file:") && len(values["sshPrivateKey"]) == 0 {
+		return nil, fmt.Errorf("failed to list refs: Secret %s has no sshPrivateKey for %s", best.GetName(), repoURL)
 	}
 	return values, nil
+}
+
+// knownHost says whether Argo CD's known hosts have a key of an SSH URL's server. Which key it
+// is, the server itself could tell.
+func (a *argo) knownHost(namespace, repository string) error {
+	u, err := url.Parse(repository)
+	if err != nil || u.Scheme != "ssh" {
+		return nil
+	}
+	address := knownhosts.Normalize(u.Host)
+	settings, _ := a.get(configMaps, namespace, "argocd-ssh-known-hosts-cm")
+	if settings == nil {
+		return errors.New("configmap argocd-ssh-known-hosts-cm not found")
+	}
+	rest := []byte(text(settings.Object, "data", "ssh_known_hosts"))
+	for {
+		_, hosts, _, _, next, err := ssh.ParseKnownHosts(rest)
+		if err != nil {
+			return fmt.Errorf("ssh: handshake failed: knownhosts: key is unknown (%s isn't in argocd-ssh-known-hosts-cm)", address)
+		}
+		for _, host := range hosts {
+			if host == address || strings.HasPrefix(host, "|1|") {
+				return nil
+			}
+		}
+		rest = next
+	}
 }
 
 // sameRepository compares URLs as Argo CD does: an ending of .git doesn't matter.

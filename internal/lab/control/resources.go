@@ -11,6 +11,7 @@ var (
 	pods         = schema.GroupResource{Resource: "pods"}
 	nodes        = schema.GroupResource{Resource: "nodes"}
 	services     = schema.GroupResource{Resource: "services"}
+	configMaps   = schema.GroupResource{Resource: "configmaps"}
 	secrets      = schema.GroupResource{Resource: "secrets"}
 	slicesOf     = schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}
 	deployments  = schema.GroupResource{Group: "apps", Resource: "deployments"}

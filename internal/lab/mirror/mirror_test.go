@@ -139,6 +139,10 @@ func TestDigests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	key, err := mirror.Content("https://pkgs.k8s.io/core:/stable:/v1.37/deb/Release.key")
+	if err != nil || !bytes.HasPrefix(key, []byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n")) {
+		t.Errorf("a repository's key: %q, %v", key, err)
+	}
 	if !bytes.HasPrefix(image, []byte("QFI\xfb\x00\x00\x00\x03")) {
 		t.Errorf("an image that isn't qcow2: %x", image[:8])
 	}

@@ -35,6 +35,7 @@ func routes() []route {
 		{"github.com/argoproj/argo-cd/releases/download/{version}/install.yaml", from(argoCD)},
 		{"github.com/flannel-io/flannel/releases/download/{version}/kube-flannel.yml", from(flannel)},
 		{"raw.githubusercontent.com/projectcalico/calico/{version}/manifests/calico.yaml", from(calico)},
+		{"pkgs.k8s.io/core:/stable:/{version}/deb/Release.key", signingKey},
 		{"*/*.qcow2", image}, {"*/*.img", image}, {"*/*.raw", image},
 	}
 }
