@@ -219,9 +219,10 @@ func (c *Client) DialContext(ctx context.Context, network, addr string) (net.Con
 			return nil, fault.Hinted(fault.Denied, "set AllowTcpForwarding yes in its sshd_config", "%s doesn't forward to %s: %s", c.cfg.label(), addr, refused.Message)
 		case errors.As(err, &refused):
 			return nil, fault.New(fault.Unreachable, "%s can't connect to %s: %s", c.cfg.label(), addr, strings.TrimSpace(refused.Message))
-		case try > 1 || !cn.isDead():
+		case try > 1:
 			return nil, fault.New(fault.Unreachable, "connecting to %s through %s: %v", addr, c.cfg.label(), plainEOF(err))
 		}
+		c.drop(cn, plainEOF(err))
 	}
 }
 

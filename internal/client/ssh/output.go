@@ -18,6 +18,7 @@ type output struct {
 	limit int64
 	tee   io.Writer
 	full  chan<- struct{} // gets a value when the limit is passed
+	begun chan struct{}   // closed when the mark has come
 
 	mu      sync.Mutex
 	noise   []byte
@@ -73,6 +74,7 @@ func (o *output) begin() []byte {
 		return nil
 	}
 	o.started = true
+	close(o.begun)
 	o.pid, _ = strconv.Atoi(strings.TrimSpace(string(o.noise[i+len(o.mark) : i+end]))) // stays 0 if there is none
 	rest := o.noise[i+end+1:]
 	o.noise = o.noise[:i]

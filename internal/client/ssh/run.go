@@ -23,7 +23,7 @@ func (e *LostError) Unwrap() error { return e.Err }
 
 // Run runs a command and waits until it ends. An exit status is no error. When
 // ctx ends, the remote process is killed; Run returns once it is gone, or
-// after twice the grace time.
+// after twice the grace time and killPatience.
 //
 // Errors: those of Connect; Denied if sudo refuses; NotFound if there is no
 // folder Dir or no user As; Failed if there is no shell; Limit for too much output; Timeout and Cancelled as
@@ -65,8 +65,8 @@ func newRunning(c *Client, cn *conn, s *ssh.Session, cmd *Command) *running {
 	if limit <= 0 {
 		limit = defaultLimit
 	}
-	r.stdout = &output{mark: []byte(r.mark), limit: limit, tee: cmd.Stdout, full: r.full}
-	r.stderr = &output{mark: []byte(r.mark), limit: limit, tee: cmd.Stderr, full: r.full}
+	r.stdout = &output{mark: []byte(r.mark), limit: limit, tee: cmd.Stdout, full: r.full, begun: make(chan struct{})}
+	r.stderr = &output{mark: []byte(r.mark), limit: limit, tee: cmd.Stderr, full: r.full, begun: make(chan struct{})}
 	s.Stdout, s.Stderr = r.stdout, r.stderr
 	return r
 }
@@ -177,6 +177,9 @@ func (r *running) notStarted(entered bool, res Result) error {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
+// killPatience is what a busy host gets to deliver signals.
+const killPatience = 2 * time.Second
+
 // kill ends the remote process: the signal request, then the process group by
 // its id, first softly and then not. It returns when the process is gone, or
 // when its time is up.
@@ -184,10 +187,19 @@ func (r *running) kill(ended <-chan error) {
 	if r.cn.isDead() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.c.ctx, 2*r.c.cfg.Grace)
+	ctx, cancel := context.WithTimeout(r.c.ctx, 2*r.c.cfg.Grace+killPatience)
 	defer cancel()
-	_, pid := r.stdout.state()
 	r.c.work.Go(func() { _ = r.session.Signal(ssh.SIGTERM) }) // not every server knows it
+	select {                                                  // the process id may be on its way
+	case <-r.stdout.begun:
+	case <-ended:
+		return
+	case <-r.cn.dead:
+		return
+	case <-ctx.Done():
+		return
+	}
+	_, pid := r.stdout.state()
 	for _, sig := range []string{"TERM", "KILL"} {
 		if pid > 1 {
 			r.signal(ctx, pid, sig)
@@ -196,6 +208,9 @@ func (r *running) kill(ended <-chan error) {
 		defer timer.Stop()
 		select {
 		case <-ended:
+			if sig == "TERM" && pid > 1 { // children that let go of the outputs may ignore it
+				r.signal(ctx, pid, "KILL")
+			}
 			return
 		case <-r.cn.dead:
 			return

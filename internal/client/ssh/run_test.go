@@ -218,6 +218,7 @@ func TestCancelKillsTheProcess(t *testing.T) {
 		{name: "by signal", script: "sleep 1000 & echo $! >pid; wait"},
 		{name: "without signal requests", script: "sleep 1000 & echo $! >pid; wait", faults: sshtest.Faults{NoSignals: true}},
 		{name: "ignoring TERM", script: "trap '' TERM; sleep 1000 & echo $! >pid; wait; wait; wait", faults: sshtest.Faults{NoSignals: true}},
+		{name: "detached, ignoring TERM", script: "(trap '' TERM; exec sleep 1000 </dev/null >/dev/null 2>&1) & echo $! >pid; wait"},
 		{name: "in the foreground", script: "sh -c 'echo $$ >pid; exec sleep 1000'"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
