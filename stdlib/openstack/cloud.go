@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"sync"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -15,10 +16,13 @@ type Cloud struct {
 	config Config
 	busy   chan struct{} // held while connecting
 	conn   *client.Client
+
+	mu    sync.Mutex
+	locks map[effect.Target]chan struct{} // held while an op on the target runs
 }
 
 func newCloud(name string, config Config) *Cloud {
-	return &Cloud{name: name, config: config, busy: make(chan struct{}, 1)}
+	return &Cloud{name: name, config: config, busy: make(chan struct{}, 1), locks: make(map[effect.Target]chan struct{})}
 }
 
 func (c *Cloud) String() string { return c.name }
@@ -64,6 +68,26 @@ func (c *Cloud) client(ctx context.Context) (*client.Client, error) {
 	}
 	c.conn = conn
 	return conn, nil
+}
+
+// do runs op. Of several on one target at the same time each waits for the one
+// before: two steps that ensure the same don't make it twice.
+func (c *Cloud) do(ctx context.Context, op effect.Op) (effect.State, error) {
+	t := op.Target()
+	c.mu.Lock()
+	lock := c.locks[t]
+	if lock == nil {
+		lock = make(chan struct{}, 1)
+		c.locks[t] = lock
+	}
+	c.mu.Unlock()
+	select {
+	case lock <- struct{}{}:
+		defer func() { <-lock }()
+	case <-ctx.Done():
+		return effect.State{}, fault.Wrap("waiting for another step to be done with", t.String(), fault.FromContext(ctx))
+	}
+	return effect.Do(ctx, op)
 }
 
 func (c *Cloud) close() {

@@ -2,8 +2,6 @@ package openstack
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -21,10 +19,11 @@ type ensureOp struct {
 	adopt, replace bool
 	// wanted returns the fields to have; it may look names up.
 	wanted func(ctx context.Context, cl *client.Client) ([]field, error)
-	// taken returns what stands in the way of a new resource, beside one of
-	// the same name; may be nil.
-	taken func(ctx context.Context, cl *client.Client, fields []field) ([]client.Object, error)
-	parts parts // what is created by calls of its own; may be nil
+	// absent is asked where there is none yet: it may complete the fields, and
+	// returns what stands in the way of a new one, beside one of the same
+	// name; may be nil.
+	absent func(ctx context.Context, cl *client.Client) ([]client.Object, error)
+	parts  parts // what is created by calls of its own; may be nil
 
 	fields []field
 	lost   bool // a create was sent whose answer didn't come
@@ -78,8 +77,8 @@ func (o *ensureOp) Observe(ctx context.Context) (effect.State, error) {
 		}
 	}
 	find := finder{cloud: o.cloud, noun: o.noun, name: o.name, mark: o.mark, adopt: o.adopt, patient: o.lost}
-	if o.taken != nil {
-		find.taken = func() ([]client.Object, error) { return o.taken(ctx, cl, o.fields) }
+	if o.absent != nil {
+		find.absent = func() ([]client.Object, error) { return o.absent(ctx, cl) }
 	}
 	obj, err := find.find(ctx, cl)
 	if err != nil || obj == nil {
@@ -269,146 +268,4 @@ func (o *ensureOp) change(ctx context.Context, cl *client.Client, obj client.Obj
 		return obj, nil // only parts differ
 	}
 	return o.noun.update(ctx, cl, str(obj, "id"), body)
-}
-
-// A finder looks for the resource that an op is about.
-type finder struct {
-	cloud      *Cloud
-	noun       *noun
-	name, mark string
-	adopt      bool
-	patient    bool // it may be there and not yet listed
-	taken      func() ([]client.Object, error)
-}
-
-// patience is how many more times a resource is looked for that may have been
-// created a moment ago.
-const patience = 4
-
-// find returns the resource that bears the mark, or with adopt the one that
-// only has the name; nil if there is neither. Errors: Exists if the name is
-// taken by what isn't ours, or if several bear the mark.
-func (f finder) find(ctx context.Context, cl *client.Client) (client.Object, error) {
-	own, err := f.marked(ctx, cl)
-	for try := 0; err == nil && len(own) == 0 && f.patient && try < patience; try++ {
-		if err := f.cloud.pause(ctx); err != nil {
-			return nil, err
-		}
-		own, err = f.marked(ctx, cl)
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch len(own) {
-	case 0:
-	case 1:
-		return own[0], nil
-	default:
-		return nil, fault.Hinted(fault.Exists, "delete all but the one that is used", "%d %ss bear the owner mark %s: %s", len(own), f.noun.label(), f.mark, ids(own))
-	}
-	var same []client.Object
-	if !f.noun.unnamed {
-		all, err := f.noun.list(ctx, cl, f.query(cl, "name", f.name))
-		if err != nil {
-			return nil, err
-		}
-		for _, obj := range all {
-			if str(obj, "name") == f.name {
-				same = append(same, obj)
-			}
-		}
-	}
-	if f.taken != nil && len(same) == 0 {
-		if same, err = f.taken(); err != nil {
-			return nil, err
-		}
-	}
-	return foreign(f.noun.label(), f.name, f.mark, same, f.adopt)
-}
-
-// foreign decides on resources that stand where ours would, and lack its mark.
-func foreign(label, name, mark string, same []client.Object, adopt bool) (client.Object, error) {
-	switch {
-	case len(same) == 0:
-		return nil, nil
-	case adopt && len(same) == 1:
-		return same[0], nil
-	case adopt:
-		return nil, fault.Hinted(fault.Exists, "rename or delete all but the one to adopt", "%d %ss could be adopted as %q: %s", len(same), label, name, ids(same))
-	}
-	other := "has no owner mark"
-	if m := markOf(same[0]); m != "" {
-		other = "is owned by " + m.(string)
-	}
-	return nil, fault.Hinted(fault.Exists, "adopt = True takes it over as it is; or choose another name",
-		"a %s %q exists that isn't ours: %s %s, ours would be %s", label, name, ids(same), other, mark)
-}
-
-func (f finder) marked(ctx context.Context, cl *client.Client) ([]client.Object, error) {
-	all, err := f.noun.list(ctx, cl, f.query(cl, "description", f.mark))
-	if err != nil {
-		return nil, err
-	}
-	var own []client.Object
-	for _, obj := range all {
-		if str(obj, "description") == f.mark {
-			own = append(own, obj)
-		}
-	}
-	return own, nil
-}
-
-// query filters by one field within the login's project: an administrator
-// would see those of all projects.
-func (f finder) query(cl *client.Client, key, value string) url.Values {
-	q := url.Values{key: {value}}
-	if cl.Project() != "" {
-		q.Set("project_id", cl.Project())
-	}
-	return q
-}
-
-// remove deletes a resource with its parts and waits until it is gone. That it
-// is gone already is no error.
-func (n *noun) remove(ctx context.Context, c *Cloud, cl *client.Client, obj client.Object) error {
-	id := str(obj, "id")
-	if n.release != nil {
-		if err := n.release(ctx, cl, obj); err != nil {
-			return err
-		}
-	}
-	_, err := cl.Do(ctx, client.Call{Service: client.Network, Method: http.MethodDelete, Path: n.path + "/" + id})
-	switch fault.KindOf(err) {
-	case fault.NotFound:
-		return nil
-	case fault.Conflict:
-		return n.inUse(ctx, cl, id, err)
-	case "":
-	default:
-		return err
-	}
-	for {
-		if _, err := n.byID(ctx, cl, id); err != nil {
-			if fault.KindOf(err) == fault.NotFound {
-				return nil
-			}
-			return err
-		}
-		effect.Progressf(ctx, "waiting until %s is gone", id)
-		if err := c.pause(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// inUse adds to the error of a deletion what uses the resource.
-func (n *noun) inUse(ctx context.Context, cl *client.Client, id string, err error) error {
-	if n.users == nil {
-		return err
-	}
-	users, uerr := n.users(ctx, cl, id)
-	if uerr != nil || len(users) == 0 {
-		return err // the first error says what went wrong
-	}
-	return &fault.Error{Kind: fault.Conflict, Hint: "it is used by " + joinSome(users), After: fault.AfterOf(err), Err: err}
 }

@@ -46,6 +46,8 @@ func floatingIPVerbs() builtin.Noun {
 			"What isn't given isn't compared; without port and server it leads to what it led to.",
 		Returns: "openstack.floating_ip",
 		Example: "net = cloud.network.ensure(\"mgmt\")\n" +
+			"sub = cloud.subnet.ensure(\"mgmt\", network = net, cidr = \"10.20.0.0/24\")\n" +
+			"cloud.router.ensure(\"mgmt\", external = \"public\", subnets = [sub])\n" +
 			"port = cloud.port.ensure(\"gw\", network = net)\n" +
 			`fip = cloud.floating_ip.ensure("gw", network = "public", port = port)`,
 		Effect: builtin.Changes,
@@ -59,24 +61,24 @@ func floatingIPVerbs() builtin.Noun {
 				return nil, fault.New(fault.Invalid, "%s: port and server exclude each other", op.Target())
 			}
 			op.wanted = func(ctx context.Context, cl *client.Client) ([]field, error) { return a.fields(ctx, c, cl) }
-			op.taken = func(ctx context.Context, cl *client.Client, fs []field) ([]client.Object, error) {
-				return leadingTo(ctx, cl, fs)
+			op.absent = func(ctx context.Context, cl *client.Client) ([]client.Object, error) {
+				if a.Network.Empty() {
+					net, err := externalNetwork(ctx, cl, "")
+					if err != nil {
+						return nil, err
+					}
+					op.fields = append(op.fields, field{key: "floating_network_id", want: net["id"]})
+				}
+				return leadingTo(ctx, cl, op.fields)
 			}
-			return effect.Do(ctx, op)
+			return c.do(ctx, op)
 		},
 	}))
 }
 
 func (a floatingIPArgs) fields(ctx context.Context, c *Cloud, cl *client.Client) ([]field, error) {
 	var fs []field
-	if a.Network.Empty() {
-		net, err := externalNetwork(ctx, cl, "")
-		if err != nil {
-			return nil, err
-		}
-		// What isn't given isn't compared.
-		fs = append(fs, field{key: "floating_network_id", want: net["id"]})
-	} else {
+	if !a.Network.Empty() {
 		id, err := networkNoun().resolve(ctx, c, cl, a.Network)
 		if err != nil {
 			return nil, err

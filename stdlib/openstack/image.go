@@ -178,7 +178,7 @@ func ensureImage(ctx context.Context, c *Cloud, a imageArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return effect.Do(ctx, &imageOp{cloud: c, args: a, mark: mark})
+	return c.do(ctx, &imageOp{cloud: c, args: a, mark: mark})
 }
 
 func imageGet() builtin.Func {
@@ -248,7 +248,7 @@ func imageDelete() builtin.Func {
 			if err != nil {
 				return nil, err
 			}
-			_, err = effect.Do(ctx, &deleteOp{cloud: c, kind: "image", name: a.Name,
+			_, err = c.do(ctx, &deleteOp{cloud: c, kind: "image", name: a.Name,
 				find: func(ctx context.Context, cl *client.Client) (client.Object, error) {
 					return findImage(ctx, cl, a.Name, mark, a.Adopt)
 				},
@@ -263,7 +263,14 @@ func imageDelete() builtin.Func {
 // findImage returns the image that bears the mark, or with adopt the project's
 // own that only has the name; nil if there is neither.
 func findImage(ctx context.Context, cl *client.Client, name, mark string, adopt bool) (client.Object, error) {
-	all, err := listImages(ctx, cl, url.Values{imageMark: {mark}})
+	owned := func(key, value string) url.Values {
+		q := url.Values{key: {value}}
+		if cl.Project() != "" {
+			q.Set("owner", cl.Project()) // an administrator would see those of all projects
+		}
+		return q
+	}
+	all, err := listImages(ctx, cl, owned(imageMark, mark))
 	if err != nil {
 		return nil, err
 	}
@@ -280,11 +287,11 @@ func findImage(ctx context.Context, cl *client.Client, name, mark string, adopt 
 	default:
 		return nil, fault.Hinted(fault.Exists, "delete all but the one that is used", "%d images bear the owner mark %s: %s", len(own), mark, ids(own))
 	}
-	if all, err = listImages(ctx, cl, url.Values{"name": {name}}); err != nil {
+	if all, err = listImages(ctx, cl, owned("name", name)); err != nil {
 		return nil, err
 	}
 	for _, o := range all {
-		if str(o, "name") == name && str(o, "owner") == cl.Project() {
+		if str(o, "name") == name {
 			// Where foreign looks for a mark, an image has none.
 			same = append(same, withMark(o))
 		}

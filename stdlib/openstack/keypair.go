@@ -55,7 +55,7 @@ func keypairVerbs() builtin.Noun {
 					if a.PublicKey.Known() && keyOf(a.PublicKey.Reveal()) == "" {
 						return nil, fault.Hinted(fault.Invalid, "it looks like: ssh-ed25519 AAAA... comment", "%s: public_key is no line of authorized_keys", c.target("keypair", a.Name))
 					}
-					return effect.Do(ctx, &keypairOp{cloud: c, args: a})
+					return c.do(ctx, &keypairOp{cloud: c, args: a})
 				},
 			}),
 			keypairGet(), keypairList(), keypairDelete(),
@@ -204,7 +204,7 @@ func keypairDelete() builtin.Func {
 		Example: `cloud.keypair.delete("ops")`,
 		Effect:  builtin.Changes,
 		Run: func(ctx context.Context, c *Cloud, a keypairDeleteArgs) (any, error) {
-			_, err := effect.Do(ctx, &deleteOp{cloud: c, kind: "keypair", name: a.Name,
+			_, err := c.do(ctx, &deleteOp{cloud: c, kind: "keypair", name: a.Name,
 				find: func(ctx context.Context, cl *client.Client) (client.Object, error) {
 					k, err := getKeypair(ctx, cl, a.Name)
 					if fault.KindOf(err) == fault.NotFound {

@@ -7,7 +7,6 @@ import (
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
-	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
 func networkNoun() *noun {
@@ -61,7 +60,7 @@ func networkVerbs() builtin.Noun {
 				fs = append(fs, boolField("port_security", "port_security_enabled", a.PortSecurity)...)
 				return fs, nil
 			}
-			return effect.Do(ctx, op)
+			return c.do(ctx, op)
 		},
 	}))
 }

@@ -91,7 +91,7 @@ func portVerbs() builtin.Noun {
 				return nil, fault.New(fault.Invalid, "%s: the network's id is empty", op.Target())
 			}
 			op.wanted = func(ctx context.Context, cl *client.Client) ([]field, error) { return a.fields(ctx, c, cl) }
-			return effect.Do(ctx, op)
+			return c.do(ctx, op)
 		},
 	}))
 }

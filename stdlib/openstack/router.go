@@ -140,7 +140,7 @@ func routerVerbs() builtin.Noun {
 			if a.Subnets != nil {
 				op.parts = &interfaces{cloud: c, refs: a.Subnets, exact: a.Exact}
 			}
-			return effect.Do(ctx, op)
+			return c.do(ctx, op)
 		},
 	}))
 }

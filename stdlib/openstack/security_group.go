@@ -78,7 +78,7 @@ func securityGroupVerbs() builtin.Noun {
 			if a.Rules.V != nil {
 				op.parts = &rules{cloud: c, mark: op.mark, given: a.Rules.V, exact: a.Exact}
 			}
-			return effect.Do(ctx, op)
+			return c.do(ctx, op)
 		},
 	}))
 }

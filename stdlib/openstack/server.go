@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
@@ -108,11 +109,16 @@ func ensureServer(ctx context.Context, c *Cloud, a serverArgs) (any, error) {
 	case len(a.UserData.Reveal()) > maxUserData:
 		return nil, invalid("fetch the rest from within the server", "user_data has more than 48 KiB")
 	}
+	for k := range a.Metadata {
+		if strings.HasPrefix(k, ownMetadata) {
+			return nil, fault.New(fault.Invalid, "%s: metadata %s: names that begin with %s are this module's own", t, k, ownMetadata)
+		}
+	}
 	mark, err := markFor(ctx, c, "server", a.Name)
 	if err != nil {
 		return nil, err
 	}
-	st, err := effect.Do(ctx, &serverOp{cloud: c, args: a, mark: mark})
+	st, err := c.do(ctx, &serverOp{cloud: c, args: a, mark: mark})
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +216,7 @@ func serverDelete() builtin.Func {
 			if err != nil {
 				return nil, err
 			}
-			_, err = effect.Do(ctx, &deleteOp{cloud: c, kind: "server", name: a.Name,
+			_, err = c.do(ctx, &deleteOp{cloud: c, kind: "server", name: a.Name,
 				find: func(ctx context.Context, cl *client.Client) (client.Object, error) {
 					return findServer(ctx, cl, a.Name, mark, a.Adopt)
 				},

@@ -97,7 +97,7 @@ func subnetVerbs() builtin.Noun {
 				return nil, fault.Wrap("", c.target(n.name, a.Name).String(), err)
 			}
 			op.wanted = func(ctx context.Context, cl *client.Client) ([]field, error) { return a.fields(ctx, c, cl) }
-			return effect.Do(ctx, op)
+			return c.do(ctx, op)
 		},
 	}))
 }

@@ -144,7 +144,7 @@ func (n *noun) deleteVerb(example string) builtin.Func {
 			if err != nil {
 				return nil, err
 			}
-			_, err = effect.Do(ctx, &deleteOp{cloud: c, kind: n.name, name: a.Name,
+			_, err = c.do(ctx, &deleteOp{cloud: c, kind: n.name, name: a.Name,
 				find: func(ctx context.Context, cl *client.Client) (client.Object, error) {
 					return finder{cloud: c, noun: n, name: a.Name, mark: mark, adopt: a.Adopt}.find(ctx, cl)
 				},

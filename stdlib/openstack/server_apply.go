@@ -1,0 +1,171 @@
+package openstack
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strings"
+
+	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+func (o *serverOp) Apply(ctx context.Context, c effect.Change) (effect.State, error) {
+	cl, err := o.cloud.client(ctx)
+	if err != nil {
+		return effect.State{}, err
+	}
+	obj, _ := c.Before.Raw.(client.Object)
+	id := str(obj, "id")
+	switch c.Kind {
+	case effect.Replace:
+		if err := removeServer(ctx, o.cloud, cl, id); err != nil {
+			return effect.State{}, err
+		}
+		id, err = o.create(ctx, cl)
+	case effect.Create:
+		id, err = o.create(ctx, cl)
+	case effect.Update:
+		err = o.update(ctx, cl, obj, c)
+	}
+	if err != nil {
+		return effect.State{}, err
+	}
+	if obj, err = o.awaitActive(ctx, cl, id); err != nil {
+		return effect.State{}, err
+	}
+	return effect.State{Exists: true, Attrs: serverData(obj), Raw: obj}, nil
+}
+
+func (o *serverOp) create(ctx context.Context, cl *client.Client) (string, error) {
+	body := client.Object{"name": o.args.Name, "description": o.mark}
+	meta := client.Object{}
+	for k, v := range o.args.Metadata {
+		meta[k] = v.Reveal()
+	}
+	nics := []any{}
+	for _, f := range o.fields {
+		switch f.attr {
+		case "networks", "ports":
+			key := map[string]string{"networks": "uuid", "ports": "port"}[f.attr]
+			for _, id := range f.want.([]any) {
+				nics = append(nics, client.Object{key: id})
+			}
+		case "user_data":
+			meta[userDataKey] = f.want
+		case "security_groups":
+			groups := []any{}
+			for _, ref := range o.args.SecurityGroups {
+				groups = append(groups, client.Object{"name": ref.ID.Reveal()}) // an id is taken too, and names may repeat
+			}
+			body["security_groups"] = groups
+		default:
+			f.put(body)
+		}
+	}
+	body["networks"] = nics
+	if len(meta) > 0 {
+		body["metadata"] = meta
+	}
+	if !o.args.UserData.Empty() {
+		body["user_data"] = base64.StdEncoding.EncodeToString([]byte(o.args.UserData.Reveal()))
+	}
+	made, err := cl.One(ctx, serverCall(http.MethodPost, "", client.Object{"server": body}), "server")
+	o.lost = lostAnswer(err)
+	return str(made, "id"), err
+}
+
+func (o *serverOp) update(ctx context.Context, cl *client.Client, obj client.Object, c effect.Change) error {
+	id := str(obj, "id")
+	meta := client.Object{}
+	for _, f := range c.Fields {
+		switch key, isMeta := strings.CutPrefix(f.Path, "metadata."); {
+		case isMeta:
+			meta[key] = o.args.Metadata[key].Reveal()
+		case f.Path == "name":
+			if _, err := cl.Do(ctx, serverCall(http.MethodPut, "/"+id, client.Object{"server": client.Object{"name": o.args.Name}})); err != nil {
+				return err
+			}
+		case f.Path == "security_groups":
+			if err := o.regroup(ctx, cl, id, f); err != nil {
+				return err
+			}
+		case f.Path == "status" && f.Old == "SHUTOFF":
+			if _, err := serverAction(ctx, cl, id, client.Object{"os-start": nil}); err != nil {
+				return err
+			}
+		}
+	}
+	if len(meta) > 0 {
+		_, err := cl.Do(ctx, serverCall(http.MethodPost, "/"+id+"/metadata", client.Object{"metadata": meta}))
+		return err
+	}
+	return nil
+}
+
+// regroup adds security groups before it takes others off.
+func (o *serverOp) regroup(ctx context.Context, cl *client.Client, id string, f effect.Field) error {
+	want, _ := f.New.([]any)
+	have, _ := f.Old.([]any)
+	for _, w := range want {
+		if !slices.Contains(have, w) {
+			if _, err := serverAction(ctx, cl, id, client.Object{"addSecurityGroup": client.Object{"name": w}}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, h := range have {
+		if !slices.Contains(want, h) {
+			if _, err := serverAction(ctx, cl, id, client.Object{"removeSecurityGroup": client.Object{"name": h}}); err != nil && fault.KindOf(err) != fault.NotFound {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// awaitActive waits until the server runs.
+func (o *serverOp) awaitActive(ctx context.Context, cl *client.Client, id string) (client.Object, error) {
+	start := effect.From(ctx).Door.Clock.Now()
+	seen := ""
+	for {
+		obj, err := getServer(ctx, cl, id)
+		if err != nil {
+			return nil, err
+		}
+		state := serverState(obj)
+		switch str(obj, "status") {
+		case "ACTIVE":
+			return obj, nil
+		case "ERROR":
+			return nil, serverFailed(obj, o.args.Name, "ended in ERROR")
+		}
+		if state != seen {
+			seen = state
+			effect.Progressf(ctx, "server %s is %s", o.args.Name, state)
+		}
+		if since := effect.From(ctx).Door.Clock.Now().Sub(start); since > o.args.Timeout {
+			return nil, fault.Hinted(fault.Timeout, "give it more time with timeout, or ask the cloud's operators what holds it; the next run goes on waiting for it",
+				"server %s (%s) isn't ACTIVE after %s; it is %s", o.args.Name, id, o.args.Timeout, state)
+		}
+		if err := o.cloud.pause(ctx); err != nil {
+			return nil, fault.Wrap("waiting for server", o.args.Name+" ("+id+"), which is "+state, err)
+		}
+	}
+}
+
+// serverFailed is the error for a server in ERROR, with the cloud's reason.
+func serverFailed(obj client.Object, name, how string) error {
+	reason, _ := obj["fault"].(client.Object)
+	message := str(reason, "message")
+	hint := "see `openstack server show " + str(obj, "id") + "`; replace = True deletes it and makes it anew"
+	if strings.Contains(message, "No valid host") {
+		hint = "no hypervisor has room for this flavor, or none fits availability_zone: choose others, then replace = True deletes the server and makes it anew"
+	}
+	if message == "" {
+		message = "the cloud gives no reason"
+	}
+	return fault.Hinted(fault.Failed, hint, "server %s (%s) %s: %s", name, str(obj, "id"), how, message)
+}
