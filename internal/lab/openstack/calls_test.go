@@ -267,6 +267,7 @@ func TestComputeCalls(t *testing.T) {
 		{d, "POST " + v + "/servers 2.37", bdm(""), 400, "non-zero size"},
 		{d, "POST " + v + "/servers 2.37", bdm(`,"volume_size":5`), 202, `"adminPass"`},
 		{d, "POST " + v + "/servers 2.37", `{"server":{"name":"m","min_count":2,"return_reservation_id":true,"flavorRef":"` + l.flavor("m1.nano") + `","imageRef":"` + image + `","networks":"auto"}}`, 202, `"reservation_id":"r-`},
+		{d, "POST " + v + "/servers 2.37", `{"server":{"name":"q","min_count":7,"max_count":9,"flavorRef":"` + l.flavor("m1.nano") + `","imageRef":"` + image + `","networks":"none"}}`, 403, "Requested 7, but already used 4 of 10 instances"},
 		{d, "GET " + v + "/servers?name=^m-", "", 200, `"name":"m-1" | "name":"m-2"`},
 		{d, "GET " + v + "/servers?sort_key=display_name&sort_dir=asc&limit=1", "", 200, `"name":"b" | "servers_links"`},
 		{d, "GET " + v + "/servers/detail?name=b$", "", 200, `"image":"" | "os-extended-volumes:volumes_attached":[{"id":`},

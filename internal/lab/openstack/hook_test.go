@@ -81,6 +81,12 @@ func TestHooks(t *testing.T) {
 	if !reflect.DeepEqual(w.last, want) {
 		t.Errorf("server info:\n got %+v\nwant %+v", w.last, want)
 	}
+	if now, found := l.cloud.Server(vm.ID); !found || !reflect.DeepEqual(now, want) {
+		t.Errorf("asked for: %+v", now)
+	}
+	if _, found := l.cloud.Server("none"); found {
+		t.Error("a server that isn't there was described")
+	}
 	servers.Stop(l.ctx, l.compute, vm.ID)
 	l.clock.Advance(time.Second)
 	servers.Start(l.ctx, l.compute, vm.ID)
@@ -132,6 +138,10 @@ func TestTopology(t *testing.T) {
 	}
 	if got := topo.Routers[0]; got.ID != r.ID || len(got.SubnetIDs) != 2 || got.ExternalNetworkID != l.external() || !got.SNAT || got.ExternalAddresses[0] != "127.77.0.10" {
 		t.Errorf("router: %+v", got)
+	}
+	var served openstack.Topology
+	if l.adminCall("GET", "/topology", nil, &served); !reflect.DeepEqual(served, topo) {
+		t.Errorf("topology over HTTP: %+v", served)
 	}
 	if !l.cloud.Joined(sa.ID, sb.ID) || l.cloud.Joined(sa.ID, sc.ID) || !l.cloud.Joined(sc.ID, sc.ID) || l.cloud.Joined(sa.ID, "none") {
 		t.Error("joined subnets are told wrongly")

@@ -136,6 +136,17 @@ func (n *notices) last() <-chan struct{} {
 	return n.latest
 }
 
+// Server describes a server as it is now; false if there is none with that id.
+func (c *Cloud) Server(id string) (ServerInfo, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.compute.servers[id]
+	if s == nil {
+		return ServerInfo{}, false
+	}
+	return c.serverInfo(s), true
+}
+
 func (c *Cloud) tellServer(e ServerEvent, s *server) {
 	if c.cfg.OnServer == nil {
 		return

@@ -95,6 +95,11 @@ func (c *Cloud) tokenIssue(r *request) (answer, error) {
 	for _, id := range t.roles {
 		t.admin = t.admin || c.identity.roles[id] == "admin"
 	}
+	for id, old := range c.identity.tokens {
+		if !c.now().Before(old.expires) {
+			delete(c.identity.tokens, id)
+		}
+	}
 	c.identity.tokens[t.id] = t
 	r.token = t
 	a := answer{status: 201, body: c.tokenDoc(r, t), header: http.Header{"X-Subject-Token": {t.id}}}

@@ -39,20 +39,8 @@ func (c *Cloud) serverCreate(r *request) (answer, error) {
 			return answer{}, refuse(400, "Instance group %s could not be found.", s.serverGroup)
 		}
 	}
-	count := 1
-	if n, given := integer(in["min_count"]); given {
-		count = n
-	}
-	if n, given := integer(in["max_count"]); given {
-		if n < count {
-			return answer{}, refuse(400, "min_count must be <= max_count")
-		}
-		count = n
-	}
-	if count < 1 {
-		return answer{}, invalidField("min_count", in["min_count"], "it is less than the minimum of 1")
-	}
-	if err := c.checkComputeQuota(s.project, count, s.flavor); err != nil {
+	count, err := c.countServers(in, s)
+	if err != nil {
 		return answer{}, err
 	}
 	s.shouldFail = r.fault != nil && r.fault.Outcome == "error"
@@ -92,6 +80,31 @@ func (c *Cloud) serverCreate(r *request) (answer, error) {
 	a, _ := accepted(doc{"server": doc{"id": s.id, "links": r.links("servers", s.id), "OS-DCF:diskConfig": "MANUAL", "security_groups": groups, "adminPass": password}})
 	a.header = map[string][]string{"Location": {r.base + "/compute/v2.1/servers/" + s.id}}
 	return a, nil
+}
+
+// countServers is how many servers a create makes: max_count if the quota allows it, else what it allows, as
+// long as that is min_count or more.
+func (c *Cloud) countServers(in doc, s *server) (int, error) {
+	low := 1
+	if n, given := integer(in["min_count"]); given {
+		low = n
+	}
+	high := low
+	if n, given := integer(in["max_count"]); given {
+		high = n
+	}
+	if low < 1 {
+		return 0, invalidField("min_count", in["min_count"], "it is less than the minimum of 1")
+	}
+	if high < low {
+		return 0, refuse(400, "min_count must be <= max_count")
+	}
+	for n := high; ; n-- {
+		err := c.checkComputeQuota(s.project, n, s.flavor)
+		if err == nil || n == low {
+			return n, err
+		}
+	}
 }
 
 var notHostname = regexp.MustCompile(`[^a-z0-9-]+`)

@@ -41,7 +41,7 @@ func (c *Cloud) checkComputeQuota(project string, count int, f *flavor) error {
 	for _, q := range []struct {
 		name       string
 		want, have int
-	}{{"instances", count, instances}, {"cores", n * f.vcpus, cores}, {"ram", n * f.ram, ram}} {
+	}{{"cores", n * f.vcpus, cores}, {"instances", count, instances}, {"ram", n * f.ram, ram}} {
 		limit := c.computeLimit(project, q.name)
 		if limit >= 0 && q.want > 0 && q.have+q.want > limit {
 			overs, asked = append(overs, q.name), append(asked, fmt.Sprint(q.want))
