@@ -85,6 +85,12 @@ func (e *Engine) Load(file string) (*Recipe, error) {
 	}
 }
 
+// Globals loads a file and returns all that it defines.
+func (e *Engine) Globals(file string) (starlark.StringDict, error) {
+	_, globals, err := e.loader.Load(file)
+	return globals, err
+}
+
 // ResolveInputs makes the inputs of a run of r from what was given on the
 // command line as text, what the site says, and the defaults. The error lists
 // everything that is wrong.

@@ -80,6 +80,9 @@ func (s *Step) Hash() (uint32, error) { return 0, fault.New(fault.Invalid, "a st
 // Pos returns the file and line that the step comes from.
 func (s *Step) Pos() string { return fmt.Sprintf("%s:%d", s.pos.Filename(), s.pos.Line) }
 
+// Wraps reports whether the step wraps one of a lower layer.
+func (s *Step) Wraps() bool { return s.original != nil }
+
 // Layer returns the name of the layer that the step comes from.
 func (s *Step) Layer() string { return s.layer }
 

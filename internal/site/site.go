@@ -129,6 +129,15 @@ func (s *Site) StateDir() string {
 	return s.Path(s.State)
 }
 
+// InputsOf returns what the site says for the inputs of a recipe. A nil site
+// says nothing.
+func (s *Site) InputsOf(recipe string) map[string]any {
+	if s == nil {
+		return nil
+	}
+	return s.Inputs[recipe]
+}
+
 // LockFile returns the file of digests.
 func (s *Site) LockFile() string {
 	if s.Artifacts.Lock == "" {

@@ -1,0 +1,41 @@
+# gsrun: see README.md. Every target does all the set-up that it needs.
+GO ?= go
+# Tests of services get this long in all.
+TIMEOUT ?= 30m
+
+.PHONY: build quick test lint generate check demo bench clean
+
+build: ## the program, as bin/gsrun
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/gsrun ./cmd/gsrun
+
+quick: ## the edit loop: no services, no race detector
+	$(GO) vet ./...
+	$(GO) test -short ./...
+
+test: ## everything, with the race detector
+	$(GO) vet ./...
+	$(GO) test -race -timeout $(TIMEOUT) ./...
+
+lint: ## format and static checks
+	@test -z "$$(gofmt -l cmd internal runtime stdlib recipes examples)" || { gofmt -l cmd internal runtime stdlib recipes examples; echo "run gofmt -w on these"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+generate: ## reference pages and editor stubs, from the declarations
+	$(GO) test ./stdlib ./runtime -run TestGenerated -update
+
+check: generate ## fails if what is generated isn't committed
+	$(GO) mod verify
+	git diff --exit-code
+	@test -z "$$(git status --porcelain)" || { git status --short; exit 1; }
+
+demo: build ## the main job in the lab, twice: the second time changes nothing
+	bin/gsrun lab up
+	bin/gsrun recipes/bootstrap.star --lab; s=$$?; test $$s = 0 || { bin/gsrun lab down; exit $$s; }
+	bin/gsrun recipes/bootstrap.star --lab; s=$$?; bin/gsrun lab down; exit $$s
+
+bench: build ## figures, one a line; ONLY=name for one group
+	$(GO) run ./internal/bench -only "$(ONLY)" -gsrun bin/gsrun
+
+clean:
+	rm -rf bin

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime"
+)
+
+func (a *app) checkCmd() *cobra.Command {
+	var p place
+	c := &cobra.Command{
+		Use:   "check RECIPE...",
+		Short: "Load recipes and resolve everything, without any I/O but reading them",
+		Long: "Load recipes with what they load, and check syntax, names, the graph of steps, inputs' defaults and\n" +
+			"overrides. Nothing is connected to. An override whose shipped step has changed is an error.",
+		Example: "  gsrun check recipes/*.star --site sites/oslab",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			failed := 0
+			for _, name := range args {
+				if err := a.check(cmd, name, p); err != nil {
+					failed++
+					a.complain(err)
+				}
+			}
+			if failed > 0 {
+				return &exitCode{code: fault.Invalid.ExitCode()}
+			}
+			return nil
+		},
+	}
+	p.flags(c.Flags())
+	return c
+}
+
+func (a *app) check(cmd *cobra.Command, name string, p place) error {
+	_, r, s, _, err := a.loadOnly(cmd.Context(), name, p)
+	if err != nil {
+		return err
+	}
+	if s != nil {
+		if err := checkSiteInputs(r, s.InputsOf(r.Path)); err != nil {
+			return err
+		}
+	}
+	for _, st := range r.Stale() {
+		return fault.Hinted(fault.Drift, "compare the two, then pin the new digest",
+			"%s: the step %s that it replaces has changed: it pins %s, the step below is %s", st.Pos, st.Step, st.Pinned, st.Now)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d inputs, %d steps\n", name, len(r.Inputs), countSteps(r))
+	return nil
+}
+
+// checkSiteInputs checks what a site says for the inputs of a recipe; that
+// others are missing is for a run to say.
+func checkSiteInputs(r *runtime.Recipe, inputs map[string]any) error {
+	given := make(map[string]string)
+	for _, in := range r.Inputs {
+		if in.Default == nil && inputs[in.Name] == nil {
+			return nil
+		}
+	}
+	_, err := r.ResolveInputs(given, inputs)
+	return err
+}
+
+// countSteps counts the steps of a recipe and of those that it uses.
+func countSteps(r *runtime.Recipe) int {
+	n := 0
+	for _, s := range r.Steps {
+		if s.Use != nil {
+			n += countSteps(s.Use)
+			continue
+		}
+		n++
+	}
+	return n
+}

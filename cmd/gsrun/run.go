@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.starlark.net/starlark"
+
+	"git.vanillacore.net/govstack/gsrun/cmd/gsrun/view"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/runtime/journal"
+)
+
+// runFlags are the flags of the verbs that run a recipe.
+type runFlags struct {
+	place
+	output     string
+	verbose    bool
+	maxDeletes int
+}
+
+func (f *runFlags) add(c *cobra.Command) {
+	f.place.flags(c.Flags())
+	c.Flags().StringVarP(&f.output, "output", "o", "auto", "auto, tree, plain or json")
+	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show what didn't need to change, too")
+}
+
+func (a *app) runCmd() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:                "run RECIPE [inputs]",
+		Short:              "Run a recipe: make the world as it says",
+		Example:            "  gsrun recipes/gateway.star --site sites/oslab --cidr 10.30.0.0/24\n  gsrun gateway --help",
+		DisableFlagParsing: true,
+	}
+	f.add(c)
+	c.Flags().IntVar(&f.maxDeletes, "max-deletes", 0, "deletions that the run may make; default: limits.deletes of the site")
+	c.RunE = func(cmd *cobra.Command, args []string) error { return a.runRecipe(cmd, args, &f) }
+	return c
+}
+
+// begin parses the arguments of a verb that runs a recipe. It returns nil if
+// that was a call for help, which was given.
+func (a *app) begin(cmd *cobra.Command, args []string, f *runFlags) (*session, starlark.StringDict, map[string]string, error) {
+	given, err := parseRecipe(cmd, args)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if given.help {
+		return nil, nil, nil, a.help(cmd, given.recipe, f)
+	}
+	switch view.Kind(f.output) {
+	case view.Auto, view.Tree, view.Plain, view.JSON:
+	default:
+		return nil, nil, nil, fault.New(fault.Invalid, "--output: %q is none of auto, tree, plain, json", f.output)
+	}
+	// What is wrong with the recipe or the inputs is told before the lab is
+	// started or a site is asked for.
+	s, err := a.findSite(f.place)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	src, err := findRecipe(given.recipe, s)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	probe := textEngine(src)
+	if _, err := probe.Load(src.path); err != nil {
+		return nil, nil, nil, explain(probe, err)
+	}
+	s, err = a.requireSite(cmd.Context(), f.place)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if src, err = findRecipe(given.recipe, s); err != nil {
+		return nil, nil, nil, err
+	}
+	x, err := a.open(s, src)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	inputs, err := x.recipe.ResolveInputs(given.inputs, s.InputsOf(x.recipe.Path))
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, x.close())
+	}
+	return x, inputs, given.inputs, nil
+}
+
+func (a *app) help(cmd *cobra.Command, recipe string, f *runFlags) error {
+	if recipe == "" {
+		return cmd.Help()
+	}
+	_, r, _, _, err := a.loadOnly(cmd.Context(), recipe, f.place)
+	if err != nil {
+		return err
+	}
+	recipeHelp(cmd, recipe, r)
+	return nil
+}
+
+// door returns the door of a run, and the view that it reports to.
+func (a *app) door(mode effect.Mode, verb view.Verb, f *runFlags, more func(effect.Event)) (*effect.Door, view.View) {
+	redactor := new(effect.Redactor)
+	terminal := a.terminal()
+	v := view.New(view.Config{Kind: view.Kind(f.output), Out: a.stdout, Err: a.stderr, Color: terminal.Color, ASCII: terminal.ASCII,
+		Verb: verb, Verbose: f.verbose, Redactor: redactor})
+	emit := v.Event
+	if more != nil {
+		emit = func(e effect.Event) { more(e); v.Event(e) }
+	}
+	return &effect.Door{Mode: mode, Clock: effect.SystemClock{}, Emit: emit, Redactor: redactor}, v
+}
+
+func (a *app) terminal() view.Terminal {
+	f, _ := a.stderr.(*os.File)
+	return view.Detect(f, a.getenv)
+}
+
+func (a *app) runRecipe(cmd *cobra.Command, args []string, f *runFlags) (err error) {
+	x, inputs, given, err := a.begin(cmd, args, f)
+	if err != nil || x == nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.close()) }()
+	ctx := cmd.Context()
+	start := time.Now()
+	id, err := newRunID(start)
+	if err != nil {
+		return err
+	}
+	lock, err := x.lockRun(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	texts, err := json.Marshal(given)
+	if err != nil {
+		return &fault.Error{Op: "journalling the inputs", Kind: fault.Internal, Err: err}
+	}
+	j, err := x.store.Start(journal.Entry{Run: id, Recipe: x.recipe.Path, Site: x.site.Name, Inputs: texts, Holder: holder()},
+		journal.Options{Codec: effect.Codec{Vault: x.vault}})
+	if err != nil {
+		return err
+	}
+	door, v := a.door(effect.Apply, view.Running, f, nil)
+	door.Recorder, door.Guard = j, lock.Check
+	door.Deletes = x.site.Limits.Deletes
+	if f.maxDeletes > 0 {
+		door.Deletes = f.maxDeletes
+	}
+	res, runErr := x.engine.Run(ctx, x.recipe, runtime.Options{
+		ID: id, Site: runtimeSite(x.site), Inputs: inputs, Door: door, Vault: x.vault,
+		Done: func(s runtime.StepResult) error {
+			return j.Step(s.Path, string(s.Status), s.Elapsed, s.Value, door.Redacted(s.Err))
+		},
+	})
+	closeErr := v.Close()
+	endErr := j.End(endStatus(runErr), door.Counts().Changed(), door.Redacted(runErr))
+	summary := view.SummaryData{Run: id, Recipe: x.recipe.Path, Steps: res.Steps, Counts: door.Counts(), Time: time.Now(),
+		Elapsed: time.Since(start), Outputs: res.Outputs, Err: door.Redacted(runErr)}
+	sumErr := a.summary(f, door, summary)
+	if runErr != nil {
+		a.report(x.engine, door, runErr)
+		if endErr != nil {
+			a.complain(endErr)
+		}
+		return &exitCode{code: fault.KindOf(runErr).ExitCode()}
+	}
+	return errors.Join(closeErr, endErr, sumErr)
+}
+
+func endStatus(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case fault.KindOf(err) == fault.Cancelled:
+		return "cancelled"
+	}
+	return "failed"
+}
+
+func (a *app) summary(f *runFlags, door *effect.Door, s view.SummaryData) error {
+	if view.Kind(f.output) == view.JSON {
+		return view.SummaryJSON(a.stdout, s, view.SummaryOptions{Redactor: door.Redactor})
+	}
+	t := a.terminal()
+	return view.Summary(a.stdout, s, view.SummaryOptions{Color: t.Color, ASCII: t.ASCII, Redactor: door.Redactor})
+}
+
+// report says what went wrong in a run, and where.
+func (a *app) report(e *runtime.Engine, door *effect.Door, err error) {
+	fmt.Fprint(a.stderr, door.Redactor.String(e.Explain(err).String()))
+}

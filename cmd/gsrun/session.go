@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"time"
+
+	artifactclient "git.vanillacore.net/govstack/gsrun/internal/client/artifact"
+	secretclient "git.vanillacore.net/govstack/gsrun/internal/client/secret"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/internal/site"
+	"git.vanillacore.net/govstack/gsrun/runtime"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/runtime/journal"
+	"git.vanillacore.net/govstack/gsrun/stdlib"
+	"git.vanillacore.net/govstack/gsrun/stdlib/secret"
+)
+
+// textEngine returns an engine that loads recipes and runs none: its modules
+// reach nothing.
+func textEngine(src source) *runtime.Engine {
+	return runtime.New(runtime.Config{Layers: src.layers, Modules: stdlib.Modules(stdlib.Env{})})
+}
+
+// session is what a verb that runs a recipe works with.
+type session struct {
+	site    *site.Site
+	engine  *runtime.Engine
+	recipe  *runtime.Recipe
+	modules []*builtin.Module
+	vault   effect.Vault
+	store   *journal.Store
+}
+
+// open puts together the stores, modules and engine for a recipe of a site.
+func (a *app) open(s *site.Site, src source) (*session, error) {
+	env, vault, err := a.environment(s)
+	if err != nil {
+		return nil, err
+	}
+	store, err := journal.Open(s.StateDir())
+	if err != nil {
+		return nil, err
+	}
+	x := &session{site: s, modules: stdlib.Modules(env), vault: vault, store: store}
+	x.engine = runtime.New(runtime.Config{Layers: src.layers, Modules: x.modules, MaxSteps: s.Limits.Steps})
+	x.recipe, err = x.engine.Load(src.path)
+	if err != nil {
+		return nil, errors.Join(explain(x.engine, err), stdlib.Close(x.modules))
+	}
+	return x, nil
+}
+
+// environment returns what the modules of a run for the site work with.
+func (a *app) environment(s *site.Site) (stdlib.Env, effect.Vault, error) {
+	box, err := secretclient.ReadBox(s.Secrets.Recipients, s.Path(s.Secrets.Identity))
+	if err != nil {
+		return stdlib.Env{}, nil, err
+	}
+	sources := make(map[string]secretclient.Source)
+	for name, spec := range s.Secrets.Sources {
+		if sources[name], err = secretclient.ParseSource(name, spec); err != nil {
+			return stdlib.Env{}, nil, err
+		}
+	}
+	lock, err := artifactclient.ReadLock(s.LockFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		lock, err = artifactclient.NewLock(s.LockFile()), nil
+	}
+	if err != nil {
+		return stdlib.Env{}, nil, err
+	}
+	cache, err := s.CacheDir()
+	if err != nil {
+		return stdlib.Env{}, nil, err
+	}
+	state := s.StateDir()
+	env := stdlib.Env{
+		CloudsFile: s.Path(s.Clouds),
+		HostKeys:   journal.NewValues(filepath.Join(state, "hostkeys")),
+		Generated:  secretclient.NewStore(filepath.Join(state, "secrets"), box),
+		Sources:    sources,
+		Readers:    secretclient.SiteReaders(s.Dir, os.LookupEnv, box),
+		Lock:       lock,
+		Mirror:     s.Artifacts.Mirror,
+		Cache:      cache,
+	}
+	return env, secret.NewVault(secret.Config{Sources: sources, Readers: env.Readers, Store: env.Generated}, box), nil
+}
+
+func (x *session) close() error { return stdlib.Close(x.modules) }
+
+// newRunID returns an id that sorts by time.
+func newRunID(now time.Time) (string, error) {
+	b := make([]byte, 3)
+	if _, err := rand.Read(b); err != nil {
+		return "", &fault.Error{Op: "making an id for the run", Kind: fault.Internal, Err: err}
+	}
+	return now.UTC().Format("20060102-150405") + "-" + hex.EncodeToString(b), nil
+}
+
+// holder says who runs this process.
+func holder() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s@%s pid %d", name, host, os.Getpid())
+}
+
+// lockRun takes the lock of a recipe for a run.
+func (x *session) lockRun(ctx context.Context, id string) (*journal.Lock, error) {
+	if err := fault.FromContext(ctx); err != nil {
+		return nil, err
+	}
+	return x.store.Lock(x.recipe.Path, journal.Holder{Run: id, Who: holder(), Since: time.Now()})
+}

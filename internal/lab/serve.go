@@ -1,0 +1,238 @@
+package lab
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/control"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/mirror"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
+)
+
+// repository is the Git repository that the spokes live in.
+const repository = "gitops"
+
+// Serve runs a lab in the folder dir until ctx ends. Its log lines go to log.
+func Serve(ctx context.Context, dir string, log io.Writer) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	s := &server{dir: dir, log: log}
+	defer s.close()
+	if err := s.open(); err != nil {
+		return err
+	}
+	i, err := s.start()
+	if err != nil {
+		return err
+	}
+	if err := writeInfo(i); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-s.broken:
+		return err
+	}
+}
+
+// server is a running lab.
+type server struct {
+	dir    string
+	log    io.Writer
+	logMu  sync.Mutex
+	lock   *os.File
+	logs   []*os.File
+	world  *world
+	git    *gitServer
+	http   []*http.Server
+	wg     sync.WaitGroup
+	broken chan error
+}
+
+// open makes the lab's folders and takes its lock.
+func (s *server) open() error {
+	for _, d := range []string{"site", "site/keys", "log", "git", "kubernetes"} {
+		if err := os.MkdirAll(filepath.Join(s.dir, d), 0o700); err != nil {
+			return &fault.Error{Op: "making", Target: d, Kind: fault.Invalid, Err: err}
+		}
+	}
+	var err error
+	s.lock, err = os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return &fault.Error{Op: "locking", Target: s.dir, Kind: fault.Invalid, Err: err}
+	}
+	if err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fault.New(fault.Locked, "a lab already runs in %s", s.dir)
+	}
+	return nil
+}
+
+func (s *server) logf(format string, args ...any) {
+	s.logMu.Lock()
+	defer s.logMu.Unlock()
+	fmt.Fprintf(s.log, "%s %s\n", time.Now().UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
+}
+
+// logFile opens the file that a part logs its requests to.
+func (s *server) logFile(name string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(s.dir, "log", name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, &fault.Error{Op: "opening log", Target: name, Kind: fault.Invalid, Err: err}
+	}
+	s.logs = append(s.logs, f)
+	return f, nil
+}
+
+// start starts the parts and writes the lab's site.
+func (s *server) start() (Info, error) {
+	s.broken = make(chan error, 8)
+	password, err := randomText()
+	if err != nil {
+		return Info{}, err
+	}
+	keys, err := s.startGit()
+	if err != nil {
+		return Info{}, err
+	}
+	if err := s.startCloud(password, keys); err != nil {
+		return Info{}, err
+	}
+	api, err := s.serve(s.world.cloud)
+	if err != nil {
+		return Info{}, err
+	}
+	files, err := s.serve(mirror.New())
+	if err != nil {
+		return Info{}, err
+	}
+	i := Info{Dir: s.dir, Site: filepath.Join(s.dir, "site"), PID: os.Getpid(), Started: time.Now(),
+		OpenStack: "http://" + api, Mirror: "http://" + files, Git: s.git.URL(repository), SSHPort: s.world.sshPort}
+	return i, writeSite(i, password, keys)
+}
+
+func randomText() (string, error) {
+	b := make([]byte, 16)
+	if _, err := rand.Read(b); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(b), nil
+}
+
+// serve serves h on a free loopback port, and returns the address.
+func (s *server) serve(h http.Handler) (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", &fault.Error{Op: "listening on", Target: "loopback", Kind: fault.Failed, Err: err}
+	}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	s.http = append(s.http, srv)
+	s.wg.Add(1)
+	go func() {
+		defer s.wg.Done()
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.broken <- err
+		}
+	}()
+	return l.Addr().String(), nil
+}
+
+func (s *server) startCloud(password string, keys gitKeys) error {
+	requests, err := s.logFile("openstack.jsonl")
+	if err != nil {
+		return err
+	}
+	commands, err := s.logFile("hosts.jsonl")
+	if err != nil {
+		return err
+	}
+	w := &world{sshPort: defaultSSHPort, servers: make(map[string]openstack.ServerInfo), clusters: make(map[string]*cluster),
+		fail: func(err error) { s.logf("defect: %v", err) }}
+	s.world = w
+	kubernetes := filepath.Join(s.dir, "kubernetes")
+	w.fleet = hosts.New(hosts.Config{
+		BootDelay: 200 * time.Millisecond,
+		Log:       commands,
+		Egress:    w.egress,
+		KubeadmInit: func(ctx context.Context, h hosts.Info, config []byte) ([]byte, error) {
+			return w.kubeadm(ctx, h, config, kubernetes, control.Config{Repository: s.repositoryFolder, Access: keys.access, Log: func(line string) { s.logf("kubernetes: %s", line) }})
+		},
+	})
+	w.cloud = openstack.New(openstack.Config{
+		Users:        []openstack.User{{Name: "gsrun", Password: password, Projects: []string{"gsrun"}, Roles: []string{"member", "reader"}}},
+		RequestLog:   requests,
+		OnServer:     w.server,
+		OnFloatingIP: w.floatingIP,
+		ConsoleLog:   w.console,
+	})
+	return nil
+}
+
+// gitKeys open the repository of spokes.
+type gitKeys struct {
+	private []byte // OpenSSH PEM
+	public  ssh.PublicKey
+	host    ssh.PublicKey // of the Git server
+}
+
+// access says whether the credential that a cluster has for a repository
+// opens it.
+func (k gitKeys) access(url string, credential map[string][]byte) error {
+	signer, err := ssh.ParsePrivateKey(credential["sshPrivateKey"])
+	if err != nil {
+		return fault.New(fault.Denied, "the credential for %s has no key: %v", url, err)
+	}
+	if string(signer.PublicKey().Marshal()) != string(k.public.Marshal()) {
+		return fault.New(fault.Denied, "permission denied (publickey)")
+	}
+	return nil
+}
+
+// repositoryFolder returns the bare repository that a URL of the lab's Git
+// server stands for.
+func (s *server) repositoryFolder(url string) (string, bool) {
+	if url == s.git.URL(repository) {
+		return filepath.Join(s.dir, "git", repository+".git"), true
+	}
+	return "", false
+}
+
+// close stops all parts, the last one started first.
+func (s *server) close() {
+	_ = os.Remove(filepath.Join(s.dir, infoFile))
+	for _, h := range s.http {
+		_ = h.Close()
+	}
+	if s.world != nil && s.world.cloud != nil {
+		s.world.close()
+	}
+	if s.git != nil {
+		if err := s.git.Close(); err != nil {
+			s.logf("defect: %v", err)
+		}
+	}
+	s.wg.Wait()
+	for _, f := range s.logs {
+		_ = f.Close()
+	}
+	if s.lock != nil {
+		_ = s.lock.Close()
+	}
+}

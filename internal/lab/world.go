@@ -1,0 +1,194 @@
+package lab
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/apiserver"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
+)
+
+// defaultSSHPort is the port of the servers' SSH on their floating addresses:
+// 22 may be taken by the machine's own, or need privileges.
+const defaultSSHPort = 2222
+
+// A world joins the cloud with the hosts that its servers are: what happens to
+// a server happens to its host, and where packets go is decided by both.
+type world struct {
+	cloud   *openstack.Cloud
+	fleet   *hosts.Fleet
+	sshPort int
+	fail    func(error) // a defect of the lab: it is written to its log
+
+	mu       sync.Mutex
+	servers  map[string]openstack.ServerInfo
+	clusters map[string]*cluster // by the id of the host
+}
+
+// server follows what happens to a server.
+func (w *world) server(event openstack.ServerEvent, s openstack.ServerInfo) {
+	w.mu.Lock()
+	w.servers[s.ID] = s
+	w.mu.Unlock()
+	h, exists := w.fleet.Host(s.ID)
+	switch event {
+	case openstack.ServerActive, openstack.ServerRebuilt:
+		if exists {
+			w.check(h.Close())
+		}
+		w.boot(s)
+	case openstack.ServerStopped:
+		if exists {
+			w.check(h.Stop())
+		}
+	case openstack.ServerStarted:
+		if exists {
+			h.Start()
+		}
+	case openstack.ServerRebooted:
+		if exists {
+			w.check(h.Reboot())
+		}
+	case openstack.ServerDeleted:
+		w.stopCluster(s.ID)
+		if exists {
+			w.check(h.Close())
+		}
+		w.mu.Lock()
+		delete(w.servers, s.ID)
+		w.mu.Unlock()
+	}
+}
+
+func (w *world) boot(s openstack.ServerInfo) {
+	spec := hosts.Spec{ID: s.ID, Name: s.Name, UserData: s.UserData, Image: s.Image, MemoryMB: 4096, CPUs: 2}
+	if s.PublicKey != "" {
+		spec.AuthorizedKeys = []string{s.PublicKey}
+	}
+	for _, a := range s.Addresses {
+		ip, err := netip.ParseAddr(a.Fixed)
+		if err != nil {
+			w.fail(fault.Wrap("reading address of", s.Name, err))
+			continue
+		}
+		spec.Addresses = append(spec.Addresses, hosts.Address{IP: ip, Prefix: a.PrefixBits, Network: a.NetworkID, Subnet: a.SubnetID})
+	}
+	h, err := w.fleet.Boot(spec)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	for _, a := range s.Addresses {
+		if a.Floating != "" {
+			w.check(h.Listen(w.public(a.Floating)))
+		}
+	}
+}
+
+// floatingIP follows where a floating address leads.
+func (w *world) floatingIP(event openstack.FloatingIPEvent, f openstack.FloatingIPInfo) {
+	h, ok := w.fleet.Host(f.ServerID)
+	if !ok {
+		return
+	}
+	if event == openstack.FloatingIPAssociated {
+		w.check(h.Listen(w.public(f.Address)))
+		return
+	}
+	w.check(h.Unlisten(w.public(f.Address)))
+}
+
+func (w *world) public(address string) string {
+	return net.JoinHostPort(address, strconv.Itoa(w.sshPort))
+}
+
+func (w *world) check(err error) {
+	if err != nil {
+		w.fail(err)
+	}
+}
+
+// console returns what a server printed while it booted.
+func (w *world) console(server string) string {
+	if h, ok := w.fleet.Host(server); ok {
+		return h.ConsoleLog()
+	}
+	return ""
+}
+
+// egress reports whether a host gets out: through a router of the cloud, or
+// through the host that is its subnet's gateway, if that one forwards.
+func (w *world) egress(id string) bool {
+	if w.cloud.ReachesExternal(id) {
+		return true
+	}
+	w.mu.Lock()
+	addresses := w.servers[id].Addresses
+	w.mu.Unlock()
+	for _, a := range addresses {
+		gateway, err := netip.ParseAddr(a.Gateway)
+		if err != nil {
+			continue
+		}
+		ip, err := netip.ParseAddr(a.Fixed)
+		if err != nil {
+			continue
+		}
+		cidr := netip.PrefixFrom(ip, a.PrefixBits).Masked().String()
+		if g := w.hostAt(a.NetworkID, gateway); g != nil && g.Info().ID != id && g.NATs(cidr) && w.cloud.ReachesExternal(g.Info().ID) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) hostAt(network string, ip netip.Addr) *hosts.Host {
+	for _, h := range w.fleet.Hosts() {
+		for _, a := range h.Info().Addresses {
+			if a.Network == network && a.IP == ip {
+				return h
+			}
+		}
+	}
+	return nil
+}
+
+// cluster is the control plane of a host.
+type cluster struct {
+	api  *apiserver.Cluster
+	stop context.CancelFunc
+	done chan struct{} // closed once what plays the controllers has ended
+}
+
+func (w *world) stopCluster(host string) {
+	w.mu.Lock()
+	c := w.clusters[host]
+	delete(w.clusters, host)
+	w.mu.Unlock()
+	if c == nil {
+		return
+	}
+	c.stop()
+	<-c.done
+	w.check(c.api.Stop())
+}
+
+// close stops everything.
+func (w *world) close() {
+	w.mu.Lock()
+	var ids []string
+	for id := range w.clusters {
+		ids = append(ids, id)
+	}
+	w.mu.Unlock()
+	for _, id := range ids {
+		w.stopCluster(id)
+	}
+	w.cloud.Close()
+	w.check(w.fleet.Close())
+}

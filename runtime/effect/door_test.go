@@ -1,0 +1,288 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+)
+
+// clock is a clock whose sleeps take no time.
+type clock struct {
+	mu     sync.Mutex
+	now    time.Time
+	sleeps []time.Duration
+}
+
+func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
+func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.now = c.now.Add(d)
+	c.sleeps = append(c.sleeps, d)
+	return nil
+}
+
+// recorder remembers what was recorded, in order.
+type recorder struct{ lines []string }
+
+func (r *recorder) Intent(x Record) error {
+	r.lines = append(r.lines, "intent "+string(x.Kind)+" "+x.Target+" "+x.Mark)
+	return nil
+}
+
+func (r *recorder) Result(x Record) error {
+	r.lines = append(r.lines, fmt.Sprintf("result %s %s %v", x.Kind, x.Target, x.Err))
+	return nil
+}
+
+// box is a system with one value.
+type box struct {
+	value   *string
+	want    Text
+	errs    []error // of the next applies
+	effects bool    // an apply that fails has had its effect
+	calls   []string
+}
+
+func (b *box) Target() Target { return Target{Scope: "box", Kind: "value", Name: "v"} }
+func (b *box) Observe(context.Context) (State, error) {
+	b.calls = append(b.calls, "observe")
+	if b.value == nil {
+		return State{}, nil
+	}
+	return State{Exists: true, Attrs: map[string]any{"value": *b.value}}, nil
+}
+func (b *box) Diff(s State) (Change, error) {
+	after := map[string]any{"value": b.want.Value(), "id": Unknown{Of: "id"}}
+	if !s.Exists {
+		return Change{Kind: Create, After: after}, nil
+	}
+	f := Compare(map[string]any{"value": b.want}, s.Attrs)
+	if len(f) == 0 {
+		return Unchanged(), nil
+	}
+	return Change{Kind: Update, Fields: f, After: after}, nil
+}
+func (b *box) Apply(ctx context.Context, c Change) (State, error) {
+	b.calls = append(b.calls, "apply")
+	set := func() { v := b.want.Reveal(); b.value = &v }
+	if len(b.errs) > 0 {
+		err := b.errs[0]
+		b.errs = b.errs[1:]
+		if b.effects {
+			set()
+		}
+		return State{}, err
+	}
+	set()
+	return State{Exists: true, Attrs: map[string]any{"value": *b.value}}, nil
+}
+
+func world(mode Mode) (*Door, context.Context, *recorder, *[]Event) {
+	rec, events := &recorder{}, &[]Event{}
+	var mu sync.Mutex
+	d := &Door{Mode: mode, Clock: &clock{now: time.Unix(0, 0)}, Recorder: rec, Redactor: new(Redactor), Deletes: -1,
+		Emit: func(e Event) { mu.Lock(); defer mu.Unlock(); *events = append(*events, e) }}
+	scope := NewScope(d, Owner{Site: "s", Recipe: "r"}, "step", nil)
+	return d, With(context.Background(), scope), rec, events
+}
+
+func TestApplyRecordsIntentBeforeAndResultAfter(t *testing.T) {
+	d, ctx, rec, _ := world(Apply)
+	b := &box{want: Plain("x")}
+	if _, err := Do(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Do(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	want := "intent create box/value/v gsrun:s/r/v|result create box/value/v <nil>|result none box/value/v <nil>"
+	if got := strings.Join(rec.lines, "|"); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if c := d.Counts(); c.Created != 1 || c.Unchanged != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestPlanAppliesNothing(t *testing.T) {
+	d, ctx, rec, events := world(Plan)
+	b := &box{want: Plain("x")}
+	st, err := Do(ctx, b)
+	if err != nil || b.value != nil || len(rec.lines) != 0 {
+		t.Fatalf("%v, value %v, journal %v", err, b.value, rec.lines)
+	}
+	if _, ok := st.Attrs["id"].(Unknown); !ok || st.Attrs["value"] != "x" {
+		t.Errorf("%+v", st)
+	}
+	if p := d.Planned(); len(p) != 1 || p[0].Change.Kind != Create || (*events)[0].Kind != OpPlan {
+		t.Errorf("%+v %+v", p, events)
+	}
+	got, err := Read(ctx, Query{Target: Target{Scope: "box", Name: "w"}, Scope: "box"}, func(context.Context) (string, error) { return "read", nil })
+	if _, ok := got.(Unknown); !ok || err != nil {
+		t.Errorf("a read of what is about to change: %v %v", got, err)
+	}
+	got, err = Read(ctx, Query{Target: Target{Scope: "boxes"}, Scope: "boxes"}, func(context.Context) (string, error) { return "read", nil })
+	if got != "read" || err != nil {
+		t.Errorf("a read of something else: %v %v", got, err)
+	}
+}
+
+func TestLostAnswerIsFoundNotMadeTwice(t *testing.T) {
+	_, ctx, _, events := world(Apply)
+	b := &box{want: Plain("x"), errs: []error{fault.New(fault.Unreachable, "connection reset")}, effects: true}
+	if _, err := Do(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(b.calls, " "); got != "observe apply observe" {
+		t.Errorf("calls: %s", got)
+	}
+	retries := 0
+	for _, e := range *events {
+		if e.Kind == OpRetry {
+			retries++
+		}
+	}
+	if retries != 1 {
+		t.Errorf("%d retries were told", retries)
+	}
+}
+
+func TestRetriesByKindAndRetryAfter(t *testing.T) {
+	d, ctx, _, _ := world(Apply)
+	busy := &fault.Error{Kind: fault.Unavailable, After: 40 * time.Second, Err: errors.New("busy")}
+	if _, err := Do(ctx, &box{want: Plain("x"), errs: []error{busy}}); err != nil {
+		t.Fatal(err)
+	}
+	if s := d.Clock.(*clock).sleeps; len(s) != 1 || s[0] < 40*time.Second {
+		t.Errorf("slept %v", s)
+	}
+	b := &box{want: Plain("x"), errs: []error{fault.New(fault.Denied, "no")}}
+	if _, err := Do(ctx, b); fault.KindOf(err) != fault.Denied || len(b.calls) != 2 || !strings.Contains(err.Error(), "box/value/v: no") {
+		t.Errorf("%v after %v", err, b.calls)
+	}
+	errs := make([]error, 10)
+	for i := range errs {
+		errs[i] = busy
+	}
+	b = &box{want: Plain("x"), errs: errs}
+	if _, err := Do(ctx, b); fault.KindOf(err) != fault.Unavailable || strings.Count(strings.Join(b.calls, " "), "apply") != 5 {
+		t.Errorf("%v after %v", err, b.calls)
+	}
+}
+
+func TestGuardAndBudget(t *testing.T) {
+	d, ctx, _, _ := world(Apply)
+	d.Guard = func(context.Context) error { return fault.New(fault.Locked, "taken over") }
+	b := &box{want: Plain("x")}
+	if _, err := Do(ctx, b); fault.KindOf(err) != fault.Locked || b.value != nil {
+		t.Errorf("%v, %v", err, b.value)
+	}
+	d.Guard, d.Deletes = nil, 1
+	if _, err := Do(ctx, deletion{"a"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := Do(ctx, deletion{"b"}); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "exceed the run's budget of 1") {
+		t.Errorf("second deletion: %v", err)
+	}
+}
+
+type deletion struct{ name string }
+
+func (d deletion) Target() Target                             { return Target{Scope: "box", Name: d.name} }
+func (deletion) Observe(context.Context) (State, error)       { return State{Exists: true}, nil }
+func (deletion) Diff(State) (Change, error)                   { return Change{Kind: Delete}, nil }
+func (deletion) Apply(context.Context, Change) (State, error) { return State{}, nil }
+
+func TestAwait(t *testing.T) {
+	d, ctx, _, events := world(Apply)
+	n := 0
+	v, err := Await(ctx, Wait{For: "the box", Timeout: time.Hour}, func(context.Context) (Poll, error) {
+		switch n++; n {
+		case 1:
+			return Poll{Seen: "closed"}, nil
+		case 2:
+			return Poll{}, fault.New(fault.Unreachable, "no route")
+		}
+		return Poll{Done: true, Value: "open"}, nil
+	})
+	if v != "open" || err != nil || n != 3 || len(*events) != 2 {
+		t.Errorf("%v %v after %d, events %v", v, err, n, *events)
+	}
+	ctx2, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+	defer cancel()
+	d.Clock = SystemClock{}
+	_, err = Await(ctx2, Wait{For: "the box", Timeout: 10 * time.Millisecond, Interval: time.Millisecond}, func(context.Context) (Poll, error) { return Poll{Seen: "closed"}, nil })
+	if fault.KindOf(err) != fault.Timeout || !strings.Contains(err.Error(), "waiting for the box: not done after") || !strings.Contains(err.Error(), "last seen: closed") {
+		t.Errorf("%v", err)
+	}
+	_, err = Await(ctx, Wait{For: "the box"}, func(context.Context) (Poll, error) { return Poll{}, fault.New(fault.Denied, "no") })
+	if fault.KindOf(err) != fault.Denied {
+		t.Errorf("a denied look must end the wait: %v", err)
+	}
+	_, pctx, _, _ := world(Plan)
+	v, err = Await(pctx, Wait{For: "the box"}, func(context.Context) (Poll, error) { return Poll{Seen: "closed"}, nil })
+	if _, ok := v.(Unknown); !ok || err != nil {
+		t.Errorf("a plan looks once: %v %v", v, err)
+	}
+}
+
+func TestSecretsAreRemovedFromEvents(t *testing.T) {
+	_, ctx, rec, events := world(Apply)
+	secret, err := NewSecret(ctx, "p@ss word/with\"quote", "env:P")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &box{want: Text{secret: secret}, errs: []error{fault.New(fault.Failed, "can't set %s, nor cEBzcyB3b3JkL3dpdGgicXVvdGU=", secret.Reveal())}}
+	Progressf(ctx, "setting %s and %s", secret.Reveal(), secret)
+	_, err = Do(ctx, b)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, e := range *events {
+		if text := fmt.Sprintf("%+v %v", e, e.Err); strings.Contains(text, "p@ss") || strings.Contains(text, "cEBzcy") {
+			t.Errorf("leak in %s", text)
+		}
+	}
+	if text := strings.Join(rec.lines, " "); strings.Contains(text, "p@ss") {
+		t.Errorf("leak in the journal: %s", text)
+	}
+	for _, form := range []string{`p@ss word/with"quote`, `p@ss word/with\"quote`, "p%40ss+word%2Fwith%22quote", "p@ss%20word%2Fwith%22quote", "cEBzcyB3b3JkL3dpdGgicXVvdGU"} {
+		if got := From(ctx).Door.Redactor.String("<" + form + ">"); got != "<***>" {
+			t.Errorf("%s: %s", form, got)
+		}
+	}
+	if _, err := NewSecret(ctx, "short", "env:X"); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("a short secret: %v", err)
+	}
+}
+
+func TestRender(t *testing.T) {
+	text, err := Render("t", "a={{ .a }} l={{ range .l }}{{ . }},{{ end }}", map[string]any{"a": "1", "l": []any{"x", "y"}})
+	if err != nil || text.Reveal() != "a=1 l=x,y," || text.IsSecret() {
+		t.Errorf("%v %v", text.Reveal(), err)
+	}
+	text, err = Render("t", "k={{ .k }}", map[string]any{"k": SecretOf("hidden thing", "")})
+	if err != nil || !text.IsSecret() || text.Reveal() != "k=hidden thing" || text.String() != Mask {
+		t.Errorf("%v %v", text, err)
+	}
+	text, err = Render("t", "k={{ .k.id }}", map[string]any{"k": map[string]any{"id": Unknown{Of: "x"}}})
+	if err != nil || text.Known() {
+		t.Errorf("%v %v", text, err)
+	}
+	if _, err := Render("t", "{{ .nope }}", map[string]any{"a": 1}); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("missing variable: %v", err)
+	}
+	if _, err := Render("t", "{{ if }}", nil); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("bad template: %v", err)
+	}
+}

@@ -1,0 +1,57 @@
+// Package stdlib is the one list of the modules that recipes see.
+package stdlib
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	artifactclient "git.vanillacore.net/govstack/gsrun/internal/client/artifact"
+	secretclient "git.vanillacore.net/govstack/gsrun/internal/client/secret"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/stdlib/artifact"
+	"git.vanillacore.net/govstack/gsrun/stdlib/crypto"
+	"git.vanillacore.net/govstack/gsrun/stdlib/kube"
+	"git.vanillacore.net/govstack/gsrun/stdlib/openstack"
+	"git.vanillacore.net/govstack/gsrun/stdlib/secret"
+	"git.vanillacore.net/govstack/gsrun/stdlib/ssh"
+)
+
+// An Env is what the modules of one run work with. The zero Env gives modules
+// that are good for their texts alone.
+type Env struct {
+	CloudsFile string                         // the clouds.yaml that the site names
+	HostKeys   effect.Store                   // host keys that were read from consoles
+	Generated  effect.Store                   // secrets that gsrun made; it encrypts
+	Sources    map[string]secretclient.Source // where the site keeps its secrets
+	Readers    secretclient.Readers           // how they are read
+	Lock       *artifactclient.Lock           // digests of upstream files
+	Mirror     string                         // base URL of a mirror of them
+	Cache      string                         // folder of fetched files
+	Now        func() time.Time               // nil means the system's clock
+}
+
+// Modules returns the modules, ordered by name. Close ends the connections
+// that they hold.
+func Modules(e Env) []*builtin.Module {
+	return []*builtin.Module{
+		artifact.Module(artifact.Config{Lock: e.Lock, Mirror: e.Mirror, Cache: e.Cache}),
+		crypto.Module(crypto.Config{Store: e.Generated, Now: e.Now}),
+		kube.Module(kube.Config{}),
+		openstack.Module(openstack.Config{CloudsFile: e.CloudsFile, HostKeys: e.HostKeys}),
+		secret.Module(secret.Config{Sources: e.Sources, Readers: e.Readers, Store: e.Generated}),
+		ssh.Module(ssh.Config{}),
+	}
+}
+
+// Close closes what the modules hold open: their connections.
+func Close(modules []*builtin.Module) error {
+	var errs []error
+	for _, m := range modules {
+		if c, ok := m.Recv.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
