@@ -1,0 +1,149 @@
+// Package hash is the module that computes digests.
+package hash
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"hash"
+
+	"go.starlark.net/starlark"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// Config is empty: the module needs nothing.
+type Config struct{}
+
+// Module returns the module.
+func Module(Config) *builtin.Module {
+	return builtin.NewModule(builtin.Module{
+		Name: "hash",
+		Doc: "Digests, in lower-case hex. That of a secret is secret, for a short secret can be found from it; " +
+			"that of a value that isn't known yet isn't known either.",
+		Funcs: []builtin.Func{
+			digest("sha256", "the SHA-256 digest", sha256.New),
+			digest("sha512", "the SHA-512 digest", sha512.New),
+			digest("sha1", "the SHA-1 digest, for what demands it: it is no longer safe", sha1.New),
+			digest("md5", "the MD5 digest, for what demands it: it is no longer safe", md5.New),
+			mac(), file(),
+		},
+	})
+}
+
+type digestArgs struct {
+	X starlark.Value `star:"x,required" doc:"String, as UTF-8, or bytes."`
+}
+
+func digest(name, what string, algorithm func() hash.Hash) builtin.Func {
+	return builtin.Of(builtin.Spec[any, digestArgs]{
+		Name:    name,
+		Doc:     "Compute " + what + " of a text.",
+		Returns: "str: hex",
+		Example: `digest = hash.` + name + `("some text")`,
+		Effect:  builtin.Pure,
+		Errors:  []fault.Kind{fault.Invalid},
+		Run: func(ctx context.Context, _ any, a digestArgs) (any, error) {
+			return over("hash."+name, a.X, func(b []byte, secret bool) any {
+				h := algorithm()
+				h.Write(b)
+				return result(ctx, h, secret)
+			})
+		},
+	})
+}
+
+// over calls f with the bytes of x, and whether they are secret. The result is
+// Unknown if x is.
+func over(fn string, x starlark.Value, f func(b []byte, secret bool) any) (any, error) {
+	switch x := x.(type) {
+	case effect.Unknown:
+		return x, nil
+	case *effect.Secret:
+		return f([]byte(x.Reveal()), true), nil
+	case starlark.String:
+		return f([]byte(x), false), nil
+	case starlark.Bytes:
+		return f([]byte(x), false), nil
+	}
+	return nil, fault.New(fault.Invalid, "%s: got %s, want string or bytes", fn, x.Type())
+}
+
+func result(ctx context.Context, h hash.Hash, secret bool) any {
+	text := hex.EncodeToString(h.Sum(nil))
+	if !secret {
+		return text
+	}
+	s, err := effect.NewSecret(ctx, text, "")
+	if err != nil {
+		return effect.SecretOf(text, "")
+	}
+	return s
+}
+
+type macArgs struct {
+	Key       starlark.Value `star:"key,required" doc:"The key: string or bytes, mostly a secret."`
+	X         starlark.Value `star:"x,required" doc:"What to authenticate: string or bytes."`
+	Algorithm string         `star:"algorithm" doc:"sha256, sha512 or sha1."`
+}
+
+func mac() builtin.Func {
+	return builtin.Of(builtin.Spec[any, macArgs]{
+		Name:     "hmac",
+		Doc:      "Compute a keyed digest (RFC 2104). It is secret only if what it authenticates is: the key can't be found from it.",
+		Returns:  "str: hex",
+		Example:  `signature = hash.hmac(secret("webhook_key"), "payload")`,
+		Effect:   builtin.Pure,
+		Errors:   []fault.Kind{fault.Invalid},
+		Defaults: macArgs{Algorithm: "sha256"},
+		Run: func(ctx context.Context, _ any, a macArgs) (any, error) {
+			algorithm, ok := map[string]func() hash.Hash{"sha256": sha256.New, "sha512": sha512.New, "sha1": sha1.New}[a.Algorithm]
+			if !ok {
+				return nil, fault.New(fault.Invalid, "hash.hmac: algorithm %q is none of sha256, sha512, sha1", a.Algorithm)
+			}
+			var inner error
+			v, err := over("hash.hmac", a.Key, func(key []byte, _ bool) any {
+				var res any
+				res, inner = over("hash.hmac", a.X, func(b []byte, secret bool) any {
+					h := hmac.New(algorithm, key)
+					h.Write(b)
+					return result(ctx, h, secret)
+				})
+				return res
+			})
+			if err == nil {
+				err = inner
+			}
+			return v, err
+		},
+	})
+}
+
+type fileArgs struct {
+	Name string `star:"name,required" doc:"File of the recipes, such as files/nftables.conf."`
+}
+
+func file() builtin.Func {
+	return builtin.Of(builtin.Spec[any, fileArgs]{
+		Name:    "file",
+		Doc:     "Compute the SHA-256 digest of a file that belongs to the recipes, found through the layers. That of a fetched file is its attribute sha256.",
+		Returns: "str: hex",
+		Example: `digest = hash.file("files/nftables.conf.tmpl")`,
+		Effect:  builtin.Reads,
+		Errors:  []fault.Kind{fault.Invalid, fault.NotFound},
+		Run: func(ctx context.Context, _ any, a fileArgs) (any, error) {
+			data, err := effect.ReadFile(ctx, a.Name)
+			if err != nil {
+				return nil, err
+			}
+			sum := sha256.Sum256(data)
+			return hex.EncodeToString(sum[:]), nil
+		},
+	})
+}
