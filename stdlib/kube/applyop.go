@@ -88,8 +88,8 @@ func (op *applyOp) observeNew(ctx context.Context, client *kubeclient.Client) (e
 		return effect.State{Raw: sight{}}, nil
 	case kubeclient.NamespaceMissing(err):
 		return effect.State{Raw: sight{note: "its namespace isn't there yet"}}, nil
-	case kubeclient.NoDryRun(err), kubeclient.LacksRight(err), fault.KindOf(err) == fault.Unavailable:
-		return effect.State{Raw: sight{note: "not validated: " + err.Error()}}, nil
+	case kubeclient.LacksRight(err), fault.KindOf(err) == fault.Unavailable:
+		return effect.State{Raw: sight{note: "not asked: " + err.Error()}}, nil
 	}
 	return effect.State{}, err
 }
@@ -105,9 +105,9 @@ func (op *applyOp) try(ctx context.Context, client *kubeclient.Client, live *kub
 	switch {
 	case err == nil:
 		return append(kubeclient.Compare(live, got), open...), "", nil
-	case kubeclient.NoDryRun(err), planning(ctx) && (kubeclient.LacksRight(err) || fault.KindOf(err) == fault.Unavailable):
+	case planning(ctx) && (kubeclient.LacksRight(err) || fault.KindOf(err) == fault.Unavailable):
 		// What can't be asked is compared as far as it is given.
-		return append(kubeclient.Lacks(live, want), open...), "no dry run: " + err.Error(), nil
+		return append(kubeclient.Lacks(live, want), open...), "not asked: " + err.Error(), nil
 	}
 	return nil, "", err
 }

@@ -122,9 +122,3 @@ func (c *Client) Delete(ctx context.Context, k Kind, namespace, name string, uid
 func NamespaceMissing(err error) bool {
 	return fault.KindOf(err) == fault.NotFound && strings.Contains(err.Error(), "namespaces \"")
 }
-
-// NoDryRun reports whether err says that a webhook refuses dry runs, so that
-// what an apply would do can't be asked.
-func NoDryRun(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "does not support dry run")
-}
