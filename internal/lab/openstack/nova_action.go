@@ -19,6 +19,7 @@ func (c *Cloud) serverAction(r *request) (answer, error) {
 		return answer{}, refuse(400, "There should be exactly one action in the request body.")
 	}
 	name := sortedKeys(in)[0]
+	r.action = name
 	body := object(in, name)
 	if s.locked && !r.token.admin && name != "unlock" && name != "os-getConsoleOutput" {
 		return answer{}, refuse(409, "Instance %s is locked", s.id)

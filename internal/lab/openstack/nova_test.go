@@ -283,6 +283,10 @@ func TestConsoleLog(t *testing.T) {
 	if !strings.Contains(all, "ssh-ed25519 AAAA "+vm.ID+"\n") {
 		t.Errorf("console: %q", all)
 	}
+	log := l.cloud.Requests(0)
+	if q := log[len(log)-1]; q.Action != "os-getConsoleOutput" || q.Write() {
+		t.Errorf("the log takes reading a console for a write: %+v", q)
+	}
 	if last := must[string](t, "last lines")(servers.ShowConsoleOutput(l.ctx, l.compute, vm.ID, servers.ShowConsoleOutputOpts{Length: 2}).Extract()); last != "-----END SSH HOST KEY KEYS-----\nlogin: " {
 		t.Errorf("last lines: %q", last)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -18,15 +19,20 @@ type Request struct {
 	Status       int       `json:"status"` // 0: the connection was dropped
 	ID           string    `json:"request_id"`
 	Microversion string    `json:"microversion,omitempty"`
+	Action       string    `json:"action,omitempty"`  // which server action a POST to .../action asks for
 	User         string    `json:"user,omitempty"`    // name
 	Project      string    `json:"project,omitempty"` // name
 	Milliseconds float64   `json:"ms"`
 	Fault        string    `json:"fault,omitempty"` // id of the injected fault
 }
 
-// Write tells whether the call was meant to change something. Logging in and out doesn't count.
+// Write tells whether the call was meant to change something. Logging in and out doesn't count, nor does
+// reading a console, which is a POST.
 func (q Request) Write() bool {
-	return q.Method != "GET" && q.Method != "HEAD" && !(q.Service == "identity" && q.Path == "/identity/v3/auth/tokens")
+	if q.Method == "GET" || q.Method == "HEAD" || q.Action == "os-getConsoleOutput" {
+		return false
+	}
+	return !strings.HasPrefix(q.Path, "/identity/v3/auth/tokens") && !strings.HasSuffix(q.Path, "/remote-consoles")
 }
 
 type requestLog struct {
@@ -49,7 +55,7 @@ func (c *Cloud) record(r *request, start time.Time, status int, dropped bool) {
 	if r.service == "lab" {
 		return
 	}
-	q := Request{Time: start, Service: r.service, Method: r.http.Method, Path: r.http.URL.RequestURI(), Status: status, ID: r.id,
+	q := Request{Time: start, Service: r.service, Method: r.http.Method, Path: r.http.URL.RequestURI(), Status: status, ID: r.id, Action: r.action,
 		Milliseconds: float64(c.now().Sub(start).Microseconds()) / 1000}
 	if dropped {
 		q.Status = 0

@@ -26,6 +26,7 @@ type request struct {
 	version int    // Nova's microversion, the part after "2."
 	base    string // scheme and host for links
 	fault   *Fault // what was injected
+	action  string // which server action, for the log
 }
 
 // answer is what a handler returns; body is a JSON-able value, or []byte as it is.
@@ -94,6 +95,7 @@ func (c *Cloud) serve(w http.ResponseWriter, hr *http.Request) {
 		a = c.answer(r)
 	default:
 		if f.DelayMS > 0 && !c.pause(hr, time.Duration(f.DelayMS)*time.Millisecond) {
+			c.record(r, start, 0, true)
 			return
 		}
 		c.prepare(r, f)
