@@ -41,7 +41,8 @@ func (in *input) unpack(a reflect.Value) (*effect.Unknown, error) {
 		if v == starlark.None && !p.Required {
 			continue
 		}
-		if !p.unknown {
+		// A handle whose data isn't known yet plans by itself what is done with it.
+		if _, isHandle := v.(*Handle); !p.unknown && !isHandle {
 			if u, ok := effect.FindUnknown(v); ok {
 				unknown = &u
 				continue
