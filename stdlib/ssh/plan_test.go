@@ -1,0 +1,85 @@
+package ssh_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"git.vanillacore.net/govstack/gsrun/internal/client/ssh/sshtest"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/runtime/startest"
+)
+
+func TestPlan(t *testing.T) {
+	s := newSite(t, sshtest.Options{})
+	startest.Run(t, "testdata/plan.star", s.options(startest.NewDoor(effect.Plan)))
+	left, err := os.ReadDir(s.root)
+	if err != nil || len(left) > 0 {
+		t.Errorf("the plan left %v, %v", left, err)
+	}
+	if strings.Contains(s.server.Input(), "gsrun-XXXXXX") {
+		t.Error("the plan sent a script that writes")
+	}
+}
+
+// A plan says what it can, without dialling, of a host that isn't there yet.
+func TestPlanDialsNoHostToCome(t *testing.T) {
+	s := newSite(t, sshtest.Options{})
+	door := startest.NewDoor(effect.Plan)
+	opts := s.options(door)
+	src := t.TempDir() + "/host.star"
+	text := `def test_it():
+    h = ssh.host(address, user = "root", key = unknown, host_key = host_key, port = port, name = "gw")
+    conf = h.file.ensure("/etc/a", content = "new\n")
+    h.run(["make", "it so"])
+    h.run(["make"], unless = "true")
+    h.service.ensure("a", reload_on = [conf])
+`
+	if err := os.WriteFile(src, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startest.Run(t, src, opts)
+	if s.server.Logins() != 0 {
+		t.Error("it dialled")
+	}
+	var got []string
+	for _, p := range door.Planned() {
+		got = append(got, string(p.Change.Kind)+" "+p.Target.String()+" "+p.Change.Note)
+	}
+	want := []string{"create ssh/gw/file/etc/a ", "run ssh/gw/run/make 'it so' at least once", "run ssh/gw/run/make ", "update ssh/gw/service/a "}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("planned\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestPlanShowsTexts(t *testing.T) {
+	s := newSite(t, sshtest.Options{})
+	if err := os.WriteFile(s.root+"/conf", []byte("old\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	door := startest.NewDoor(effect.Plan)
+	src := t.TempDir() + "/text.star"
+	text := `def test_it():
+    h = ssh.host(address, user = "root", key = key, host_key = host_key, port = port)
+    h.file.ensure(root + "/conf", content = "new\n", mode = "0644")
+    h.file.ensure(root + "/conf", content = hidden, mode = "0600")
+    h.line.ensure(root + "/conf", hidden)
+`
+	if err := os.WriteFile(src, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startest.Run(t, src, s.options(door))
+	p := door.Planned()
+	if len(p) != 3 {
+		t.Fatalf("%d changes planned, want 3", len(p))
+	}
+	if f := p[0].Change.Fields; len(f) != 2 || f[0] != (effect.Field{Path: "content", Old: "old\n", New: "new\n"}) || f[1] != (effect.Field{Path: "mode", Old: "0600", New: "0644"}) {
+		t.Errorf("the first is %v", f)
+	}
+	for _, c := range p[1:] {
+		f := c.Change.Fields
+		if _, secret := f[0].New.(*effect.Secret); len(f) != 1 || f[0].Old != effect.Mask || !secret && f[0].New != effect.Mask {
+			t.Errorf("a secret shows in %v", f)
+		}
+	}
+}
