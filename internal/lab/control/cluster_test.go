@@ -156,9 +156,9 @@ func TestClusterLifecycle(t *testing.T) {
 
 	// Scaling, and replacing: the new machine first, the oldest away.
 	before := l.machines(false)
-	l.patch(`{"spec": {"topology": {"workers": {"machineDeployments": [{"class": "worker", "name": "workers", "replicas": 3}]}}}}`)
+	l.patch(`{"spec": {"topology": {"workers": {"machineDeployments": [{"class": "worker", "name": "workers", "replicas": 3, "deletion": {"order": "Oldest"}}]}}}}`)
 	l.settled(3, 3, "v1.37.2")
-	l.patch(`{"spec": {"topology": {"workers": {"machineDeployments": [{"class": "worker", "name": "workers", "replicas": 1}]}}}}`)
+	l.patch(`{"spec": {"topology": {"workers": {"machineDeployments": [{"class": "worker", "name": "workers", "replicas": 1, "deletion": {"order": "Oldest"}}]}}}}`)
 	l.settled(3, 1, "v1.37.2")
 	if after := l.machines(false); slices.Contains(before, after[0]) {
 		t.Errorf("the youngest worker went: %v stayed of %v", after, before)
@@ -183,7 +183,7 @@ func TestClusterLifecycle(t *testing.T) {
 
 	// A lost machine, and one that doesn't boot.
 	l.faults.Add(control.Rule{Kind: "OpenStackMachine", Name: "spoke-workers-*", Action: control.Fail, Message: "No valid host was found."})
-	l.patch(`{"spec": {"topology": {"workers": {"machineDeployments": [{"class": "worker", "name": "workers", "replicas": 2}]}}}}`)
+	l.patch(`{"spec": {"topology": {"workers": {"machineDeployments": [{"class": "worker", "name": "workers", "replicas": 2, "deletion": {"order": "Oldest"}}]}}}}`)
 	l.await("the machine that doesn't boot", func() error {
 		list, err := l.client.Resource(machinesAt).Namespace("default").List(l.ctx, metav1.ListOptions{})
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -137,13 +138,13 @@ func (p *clusterAPI) scale(ctx context.Context, s machineSet) (time.Duration, er
 			}
 			next++
 		}
+	case int64(total) > want && len(stale) == 0 && (settled || !s.single):
+		return p.Pace.Retry, p.remove(ctx, machines, surplus(s, fresh))
 	case !settled:
 	case len(stale) > 0 && int64(len(fresh)) < want && int64(total) == want:
 		return p.Pace.Retry, p.newMachine(ctx, s, next)
 	case int64(total) > want && len(stale) > 0:
 		return p.Pace.Retry, p.remove(ctx, machines, stale[0])
-	case int64(total) > want:
-		return p.Pace.Retry, p.remove(ctx, machines, fresh[0])
 	case isTrue(o, "Available") && len(stale) == 0:
 		// A rollout that is set for later begins then.
 		if after, err := time.Parse(time.RFC3339, text(o.Object, "spec", "rollout", "after")); err == nil && after.After(p.Clock.Now()) {
@@ -152,6 +153,23 @@ func (p *clusterAPI) scale(ctx context.Context, s machineSet) (time.Duration, er
 		return 0, nil
 	}
 	return p.Pace.Retry, nil
+}
+
+// surplus returns the machine that goes first: one that isn't ready, then the one that the
+// set's order says. Without an order, a MachineDeployment takes any.
+func surplus(s machineSet, machines []*object) *object {
+	for _, m := range machines {
+		if !isTrue(m, "Ready") {
+			return m
+		}
+	}
+	switch order := text(s.owner.Object, "spec", "deletion", "order"); {
+	case s.single || order == "Oldest":
+		return machines[0]
+	case order == "Newest":
+		return machines[len(machines)-1]
+	}
+	return slices.MinFunc(machines, func(a, b *object) int { return strings.Compare(suffix(a.GetUID()), suffix(b.GetUID())) })
 }
 
 // serialOf returns the number of a machine in its set: the later made, the higher.

@@ -203,13 +203,15 @@ func (p *clusterAPI) topologyDeployment(ctx context.Context, o *object, md map[s
 			},
 		},
 	}
+	full := o.GetName() + "-" + name + "-" + suffix(o.GetUID(), name)
+	stored, _ := p.get(deploymentsOf, o.GetNamespace(), full)
 	for _, field := range []string{"deletion", "rollout"} {
 		if value := table(md, field); value != nil {
 			spec[field] = value
+		} else if stored != nil {
+			spec[field] = nil // taken away, if it was there
 		}
 	}
-	full := o.GetName() + "-" + name + "-" + suffix(o.GetUID(), name)
-	stored, _ := p.get(deploymentsOf, o.GetNamespace(), full)
 	if stored == nil {
 		made := child(o, o, p.apiVersion(deploymentsOf), "MachineDeployment", full, spec)
 		own(made)
