@@ -86,6 +86,8 @@ func New(c Config) View {
 	switch c.Kind {
 	case JSON:
 		return newJSONView(c)
+	case Tree:
+		return newTree(c)
 	default:
 		return newPlain(c)
 	}
