@@ -63,13 +63,12 @@ type External struct {
 	End   string // last address handed out; default the last usable one of CIDR
 }
 
-// User is an account with roles in projects; projects are made as they are named.
+// User is an account that has the same roles in each of its projects; projects are made as they are named.
 type User struct {
 	Name     string
 	Password string
-	// Roles by project name. The first of Projects is the default project.
-	Projects []string
-	Roles    []string
+	Projects []string // the first is the default project
+	Roles    []string // admin, member, reader or service
 }
 
 // ApplicationCredential lets a program act for a user in one project.

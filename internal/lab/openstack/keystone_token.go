@@ -32,8 +32,6 @@ func (i *identity) valid(id string, now time.Time) *token {
 	return t
 }
 
-func (c *Cloud) wrongCredentials(r *request) error { return c.unauthorized(r) }
-
 func missing(attribute, target string) error {
 	return refuse(400, "Expecting to find %s in %s. The server could not comply with the request since it is either malformed or otherwise incorrect. The client is assumed to be in error.", attribute, target)
 }
@@ -63,12 +61,12 @@ func (c *Cloud) tokenIssue(r *request) (answer, error) {
 		case "password":
 			t.user = c.identity.findUser(object(part, "user"))
 			if t.user == nil || !t.user.enabled || t.user.password != str(object(part, "user"), "password") || t.user.password == "" {
-				return answer{}, c.wrongCredentials(r)
+				return answer{}, c.unauthorized(r)
 			}
 		case "token":
 			old := c.identity.valid(str(part, "id"), c.now())
 			if old == nil || old.credential != nil {
-				return answer{}, c.wrongCredentials(r)
+				return answer{}, c.unauthorized(r)
 			}
 			t.user, t.project, t.expires = old.user, old.project, old.expires
 		case "application_credential":
@@ -77,14 +75,14 @@ func (c *Cloud) tokenIssue(r *request) (answer, error) {
 			}
 			ac := c.identity.findCredential(part)
 			if ac == nil || ac.secret != str(part, "secret") || !ac.expires.IsZero() && !c.now().Before(ac.expires) || !ac.user.enabled {
-				return answer{}, c.wrongCredentials(r)
+				return answer{}, c.unauthorized(r)
 			}
 			t.user, t.project, t.roles, t.credential = ac.user, ac.project, ac.roles, ac
 			if !ac.expires.IsZero() && ac.expires.Before(t.expires) {
 				t.expires = ac.expires
 			}
 		default:
-			return answer{}, c.wrongCredentials(r)
+			return answer{}, c.unauthorized(r)
 		}
 	}
 	if t.credential == nil {
@@ -132,18 +130,18 @@ func (c *Cloud) scopeToken(r *request, t *token, auth doc) error {
 			return nil
 		}
 		if want == nil {
-			return c.wrongCredentials(r) // no roles on a domain or the system
+			return c.unauthorized(r) // no roles on a domain or the system
 		}
 		t.project = c.identity.projects[str(want, "id")]
 		if name := str(want, "name"); name != "" && isDefaultDomain(object(want, "domain")) {
 			t.project = c.identity.projectNamed(name)
 		}
 		if t.project == nil || !t.project.enabled {
-			return c.wrongCredentials(r)
+			return c.unauthorized(r)
 		}
 	}
 	if t.roles = c.identity.rolesOf(t.user.id, t.project.id); len(t.roles) == 0 {
-		return c.wrongCredentials(r)
+		return c.unauthorized(r)
 	}
 	return nil
 }

@@ -35,7 +35,6 @@ func portNoun() *noun {
 	return &noun{name: "port", plural: "ports", missing: "PortNotFound", missingText: "Port %s could not be found.",
 		attributes: attrs, quota: "port", taggable: true,
 		create: (*Cloud).portCreate, update: (*Cloud).portUpdate, remove: (*Cloud).portRemove,
-		visible: func(c *Cloud, t *thing) bool { return false },
 		show: func(c *Cloud, _ *request, t *thing, d doc) {
 			assigned := []any{}
 			for _, ip := range fixedIPs(t) {
