@@ -54,7 +54,7 @@ elif [ -e "$p" ] || [ -L "$p" ]; then fail 82 "$p is there already, and is no fo
 
 const makeDirectoryScript = `umask 022
 mkdir -p -- "$p" && chown -- "$own" "$p" && chmod -- "$mode" "$p" || exit 1
-stat -L -c 'stat %G' "$p"
+stat -L -c 'stat %U %G' "$p"
 `
 
 func ensureDirectory(ctx context.Context, h *Host, a directoryArgs) (any, error) {
@@ -70,7 +70,7 @@ func ensureDirectory(ctx context.Context, h *Host, a directoryArgs) (any, error)
 	if owner == "" {
 		owner = h.as()
 	}
-	attrs := func(group any) map[string]any {
+	attrs := func(owner string, group any) map[string]any {
 		return map[string]any{"path": a.Path, "mode": formatMode(mode), "owner": owner, "group": group}
 	}
 	return (&act{host: h, kind: "directory", name: a.Path,
@@ -96,7 +96,7 @@ func ensureDirectory(ctx context.Context, h *Host, a directoryArgs) (any, error)
 			case a.Group == "":
 				group = effect.Unknown{Of: h.scope() + "/directory" + a.Path + " group"}
 			}
-			return change(s, want.attributeFields(s), attrs(group))
+			return change(s, want.attributeFields(s), attrs(owner, group))
 		},
 		apply: func(ctx context.Context, c effect.Change) (effect.State, error) {
 			own := owner + ":" + a.Group
@@ -104,7 +104,8 @@ func ensureDirectory(ctx context.Context, h *Host, a directoryArgs) (any, error)
 				own = owner
 			}
 			got, err := h.ask(ctx, makeDirectoryScript, vars{"p": a.Path, "own": own, "mode": formatMode(mode)}, nil)
-			return effect.State{Exists: true, Attrs: attrs(got.get("stat"))}, err
+			user, group, _ := strings.Cut(got.get("stat"), " ")
+			return effect.State{Exists: true, Attrs: attrs(user, group)}, err
 		},
 	}).do(ctx)
 }

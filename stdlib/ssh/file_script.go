@@ -97,11 +97,11 @@ fi
 sync "$t" 2>/dev/null || sync
 mv -f -- "$t" "$p" || { rm -f -- "$t"; exit 1; }
 sync "${d:-/}" 2>/dev/null || :
-stat -L -c 'stat %G' "$p"
+stat -L -c 'stat %U %G' "$p"
 `
 
 const attributesScript = `chown -- "$own" "$p" && chmod -- "$mode" "$p" || exit 1
-stat -L -c 'stat %G' "$p"
+stat -L -c 'stat %U %G' "$p"
 `
 
 func (w *wantedFile) apply(ctx context.Context, h *Host, before effect.State) (effect.State, error) {
@@ -120,7 +120,7 @@ func (w *wantedFile) apply(ctx context.Context, h *Host, before effect.State) (e
 	if err != nil {
 		return effect.State{}, err
 	}
-	return effect.State{Exists: true, Attrs: w.attrs(h, map[string]any{"group": got.get("stat")})}, nil
+	return effect.State{Exists: true, Attrs: w.made(h, got)}, nil
 }
 
 // replace writes the content. If had isn't empty, the file must still have
@@ -140,4 +140,12 @@ func (w *wantedFile) replace(ctx context.Context, h *Host, v vars, had string) (
 		content = f
 	}
 	return h.ask(ctx, replaceScript, v, content)
+}
+
+// made returns the data of a file that a script made, with the names that the
+// host knows owner and group by.
+func (w *wantedFile) made(h *Host, got answer) map[string]any {
+	m := w.attrs(h, nil)
+	m["owner"], m["group"], _ = strings.Cut(got.get("stat"), " ")
+	return m
 }

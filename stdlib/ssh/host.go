@@ -66,7 +66,7 @@ func hostType() *builtin.Type {
 		Of: builtin.TypeOf[*Host](),
 		Attrs: []builtin.Attr{
 			{Name: "address", Type: "str", Doc: "Address as given."},
-			{Name: "user", Type: "str", Doc: "User who logs in."},
+			{Name: "login", Type: "str", Doc: "User who logs in."},
 			{Name: "port", Type: "int", Doc: "TCP port."},
 			{Name: "name", Type: "str", Doc: "Name, or the address."},
 		},
@@ -149,7 +149,7 @@ func (h *Host) Attrs() map[string]any {
 	if h.name == "" {
 		name = h.address
 	}
-	return map[string]any{"address": h.address, "user": h.user, "port": h.port, "name": name}
+	return map[string]any{"address": h.address, "login": h.user, "port": h.port, "name": name}
 }
 
 // DialContext connects to addr from the host.

@@ -166,7 +166,7 @@ func (e *edit) act() *act {
 			}
 			w, had := e.wanted(c.Before)
 			got, err := w.replace(ctx, e.host, vars{"p": e.path, "own": w.owner + ":" + w.group, "mode": formatMode(w.mode)}, had)
-			return effect.State{Exists: true, Attrs: w.attrs(e.host, map[string]any{"group": got.get("stat")})}, err
+			return effect.State{Exists: true, Attrs: w.made(e.host, got)}, err
 		},
 	}
 }
