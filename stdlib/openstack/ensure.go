@@ -248,7 +248,7 @@ func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object
 // lostAnswer reports whether err leaves open if a create took effect.
 func lostAnswer(err error) bool {
 	switch fault.KindOf(err) {
-	case fault.Unreachable, fault.Unavailable, fault.Conflict:
+	case fault.Unreachable, fault.Unavailable:
 		return true
 	}
 	return false

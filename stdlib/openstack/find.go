@@ -20,7 +20,7 @@ type finder struct {
 
 // patience is how many more times a resource is looked for that may have been
 // created a moment ago.
-const patience = 4
+const patience = 2
 
 // find returns the resource that bears the mark, or with adopt the one that
 // only has the name; nil if there is neither. Errors: Exists if the name is

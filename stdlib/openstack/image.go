@@ -70,6 +70,9 @@ const imagePage = "200"
 func listImages(ctx context.Context, cl *client.Client, query url.Values) ([]client.Object, error) {
 	q := url.Values{"limit": {imagePage}}
 	for k, v := range query {
+		if k == "name" && strings.Contains(v[0], ":") {
+			v = []string{"in:" + v[0]} // Glance takes what stands before a colon for an operator
+		}
 		q[k] = v
 	}
 	return cl.List(ctx, client.Call{Service: client.Image, Path: "/images", Query: q}, "images")

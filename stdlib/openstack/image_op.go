@@ -193,13 +193,17 @@ func (o *imageOp) create(ctx context.Context, cl *client.Client) (client.Object,
 	return obj, err
 }
 
+// hanging is after how many looks an upload that nobody continues counts as one
+// that never ends.
+const hanging = 5
+
 // unstuck deals with an image whose upload was cut off. Glance mostly makes it
 // queued again by itself; one that stays in saving takes no other upload, and
 // is made anew.
 func (o *imageOp) unstuck(ctx context.Context, cl *client.Client, obj client.Object) (client.Object, error) {
 	id := str(obj, "id")
 	for try := 0; str(obj, "status") != "active" && str(obj, "status") != "queued"; try++ {
-		if try == patience {
+		if try == hanging {
 			effect.Progressf(ctx, "an earlier upload of image %s hangs: it is made anew", o.args.Name)
 			if err := removeImage(ctx, o.cloud, cl, id); err != nil {
 				return nil, err

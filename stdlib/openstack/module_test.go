@@ -23,7 +23,11 @@ import (
 
 // run runs source as a step would, with the module and `cloud`.
 func (w *world) run(ctx context.Context, m *builtin.Module, door *effect.Door, source string) error {
-	scope := effect.NewScope(door, effect.Owner{Site: "test", Recipe: "test"}, "step", nil)
+	return w.runAs(ctx, effect.Owner{Site: "test", Recipe: "test"}, m, door, source)
+}
+
+func (w *world) runAs(ctx context.Context, owner effect.Owner, m *builtin.Module, door *effect.Door, source string) error {
+	scope := effect.NewScope(door, owner, "step", nil)
 	ctx = effect.With(ctx, scope)
 	thread := &starlark.Thread{Name: "step"}
 	builtin.SetContext(thread, ctx)

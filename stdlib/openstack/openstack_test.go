@@ -57,6 +57,7 @@ type world struct {
 	hostKeys *memory
 	module   *builtin.Module
 	silent   atomic.Bool // consoles say nothing
+	resetAt  atomic.Pointer[reset]
 }
 
 const clouds = `
@@ -89,7 +90,7 @@ func newWorld(t *testing.T, config lab.Config) *world {
 		config.ConsoleLog = w.console
 	}
 	w.cloud = lab.New(config)
-	server := httptest.NewServer(w.cloud)
+	server := httptest.NewServer(w)
 	t.Cleanup(func() { server.Close(); w.cloud.Close() })
 	w.url = server.URL
 	if err := os.WriteFile(filepath.Join(w.dir, "clouds.yaml"), []byte(fmt.Sprintf(clouds, server.URL)), 0o600); err != nil {

@@ -36,7 +36,6 @@ func routerNoun() *noun {
 		},
 		expand:  readInterfaces,
 		release: removeInterfaces,
-		users:   routerUsers,
 	}
 }
 
@@ -78,7 +77,14 @@ func readInterfaces(ctx context.Context, cl *client.Client, obj client.Object) e
 	return nil
 }
 
+// removeInterfaces takes off what a router has: its routes first, since they
+// need the interfaces.
 func removeInterfaces(ctx context.Context, cl *client.Client, obj client.Object) error {
+	if len(objects(obj, "routes")) > 0 {
+		if _, err := routerNoun().update(ctx, cl, str(obj, "id"), client.Object{"routes": []any{}}); err != nil {
+			return err
+		}
+	}
 	if err := readInterfaces(ctx, cl, obj); err != nil {
 		return err
 	}
@@ -87,7 +93,7 @@ func removeInterfaces(ctx context.Context, cl *client.Client, obj client.Object)
 			Path: "/routers/" + str(obj, "id") + "/remove_router_interface", Body: client.Object{"subnet_id": subnet}})
 		if k := fault.KindOf(err); err != nil && k != fault.NotFound {
 			if k == fault.Conflict {
-				return &fault.Error{Kind: k, Err: err, Hint: "floating IPs still lead to hosts behind the router: delete them first"}
+				return &fault.Error{Kind: k, Err: err, Hint: behind(ctx, cl, str(obj, "id"))}
 			}
 			return err
 		}
@@ -95,19 +101,17 @@ func removeInterfaces(ctx context.Context, cl *client.Client, obj client.Object)
 	return nil
 }
 
-func routerUsers(ctx context.Context, cl *client.Client, id string) ([]string, error) {
-	ports, err := portUsers(ctx, cl, url.Values{"device_id": {id}})
-	if err != nil {
-		return nil, err
-	}
+// behind names the floating IPs that lead to hosts behind a router.
+func behind(ctx context.Context, cl *client.Client, id string) string {
 	fips, err := cl.List(ctx, client.Call{Service: client.Network, Path: "/floatingips", Query: url.Values{"router_id": {id}}}, "floatingips")
-	if err != nil {
-		return nil, err
+	if err != nil || len(fips) == 0 {
+		return "" // the conflict itself says what went wrong
 	}
-	for _, f := range fips {
-		ports = append(ports, "floating IP "+str(f, "floating_ip_address")+" ("+str(f, "id")+")")
+	names := make([]string, len(fips))
+	for i, f := range fips {
+		names[i] = str(f, "floating_ip_address") + " (" + str(f, "id") + ")"
 	}
-	return ports, nil
+	return "floating IPs lead to hosts behind the router: delete them first: " + joinSome(names)
 }
 
 type routerArgs struct {
