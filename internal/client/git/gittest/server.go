@@ -38,6 +38,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
+	accepted int
 	commands []string
 	hook     func(service string)
 }
@@ -153,6 +154,33 @@ func (s *Server) Commit(name, branch string, files map[string]string) string {
 	return s.git(work, "rev-parse", "HEAD")
 }
 
+// CommitSpecial adds a program, a symbolic link and a submodule to main.
+func (s *Server) CommitSpecial(name string) {
+	dir := filepath.Join(s.Dir, name+".git")
+	work := s.t.TempDir()
+	s.git("", "clone", "-q", dir, work)
+	if err := os.MkdirAll(filepath.Join(work, "bin"), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(work, "bin", "tool"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Symlink("README.md", filepath.Join(work, "link")); err != nil {
+		s.t.Fatal(err)
+	}
+	s.git(work, "add", "-A")
+	s.git(work, "update-index", "--add", "--cacheinfo", "160000,"+s.git(work, "rev-parse", "HEAD")+",module")
+	s.git(work, "commit", "-q", "-m", "Special files")
+	s.git(work, "push", "-q", "origin", "main")
+}
+
+// WriteHook makes the repository run a script on pushes.
+func (s *Server) WriteHook(name, hook, script string) {
+	if err := os.WriteFile(filepath.Join(s.Dir, name+".git", "hooks", hook), []byte(script), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // Git runs git on a repository and returns what it prints.
 func (s *Server) Git(name string, args ...string) string {
 	return s.git(filepath.Join(s.Dir, name+".git"), args...)
@@ -204,6 +232,13 @@ func (s *Server) Pushes() int {
 	return n
 }
 
+// Connections returns how many connections there were so far.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.accepted
+}
+
 // CloseConnections breaks all connections.
 func (s *Server) CloseConnections() {
 	s.mu.Lock()
@@ -222,6 +257,7 @@ func (s *Server) accept() {
 		}
 		s.mu.Lock()
 		s.conns[conn] = true
+		s.accepted++
 		s.mu.Unlock()
 		s.wg.Add(1)
 		go func() {
