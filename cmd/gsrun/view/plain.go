@@ -97,7 +97,7 @@ func (t *teller) lines(e effect.Event) string {
 	case effect.StepStart:
 		if t.cfg.Verbose && e.Message != "" {
 			first, _, _ := strings.Cut(e.Message, "\n")
-			return t.line(e.Step, "", "started: "+clean(first))
+			return t.line(e.Step, "", "started: "+clean(t.cfg.Redactor.String(first)))
 		}
 		return t.line(e.Step, "", "started")
 	case effect.StepEnd:
@@ -133,7 +133,7 @@ func (t *teller) line(step, color, text string) string {
 	if step == "" {
 		return t.paint(color, text) + "\n"
 	}
-	return t.paint(bold, clean(step)+":") + " " + t.paint(color, text) + "\n"
+	return t.paint(bold, clean(t.cfg.Redactor.String(step))+":") + " " + t.paint(color, text) + "\n"
 }
 
 func (t *teller) runLine(e effect.Event) string {
@@ -159,7 +159,7 @@ func (t *teller) stepEnd(e effect.Event) string {
 		head = "stopped (" + took(e.Elapsed) + ")"
 	}
 	if r.step != "" && r.step != e.Step {
-		return t.line(e.Step, red, head+" in "+clean(r.step))
+		return t.line(e.Step, red, head+" in "+clean(t.cfg.Redactor.String(r.step)))
 	}
 	for _, f := range s.failed {
 		if strings.Contains(r.message, f) {

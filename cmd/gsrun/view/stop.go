@@ -14,6 +14,7 @@ import (
 // stopText returns "plan stops here: REASON at FILE:LINE".
 func stopText(err error, pos string, r *effect.Redactor) string {
 	text := "plan stops here"
+	pos = r.String(pos)
 	if err != nil {
 		var why string
 		why, pos = stopReason(err, pos, r)

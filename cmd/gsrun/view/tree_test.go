@@ -74,6 +74,7 @@ func (s *stage) play(events ...effect.Event) {
 
 // picture paints and waits until the emulator has it.
 func (s *stage) picture() {
+	s.flush()
 	s.paint(false)
 	s.flush()
 }
