@@ -30,6 +30,7 @@ func Programs() map[string]machine.Program {
 		"stdbuf": nice, "xargs": xargs, "flock": flock, "ps": ps, "pgrep": pgrep, "pkill": pgrep, "which": which,
 		"tty": tty, "arch": arch, "pwd": pwd,
 
-		"grep": grep, "egrep": grep, "fgrep": grep, "find": find,
+		"grep": grep, "egrep": grep, "fgrep": grep, "sed": sed, "awk": awk, "mawk": awk, "find": find,
+		"diff": diff, "cmp": compare, "tar": tarProgram, "gzip": gzipFiles, "gunzip": gzipFiles, "zcat": gzipFiles,
 	}
 }
