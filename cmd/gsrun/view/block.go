@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -43,7 +44,7 @@ func scalar(x any, strict bool) string {
 	case map[string]any:
 		return "{}"
 	}
-	return "<" + clean(strings.TrimSpace(strconv.Quote("?"))) + ">"
+	return fmt.Sprintf("<%T>", x)
 }
 
 // inline returns a value in one line: [a, b], {k: v}.

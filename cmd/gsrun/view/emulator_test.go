@@ -213,3 +213,9 @@ func (e *emulator) screen() []string {
 	}
 	return out
 }
+
+func (e *emulator) isHidden() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.hidden
+}
