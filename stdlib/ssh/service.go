@@ -66,7 +66,7 @@ done
 const applyServiceScript = `say() { "$@" 2>&1; }
 run() {
 	said=$(say systemctl "$@") || {
-		case $said in *'not found'* | *'not be found'* | *'No such file'* | *'not loaded'*) fail 81 "$said" ;; esac
+		case $said in *'not found'* | *'not be found'* | *'No such file'* | *'not loaded'* | *'does not exist'*) fail 81 "$said" ;; esac
 		said="$said
 $(journalctl -n 10 --no-pager -o cat -u "$u" 2>/dev/null)"
 		fail 84 "$said"

@@ -65,9 +65,10 @@ func (c *Command) check() error {
 	return nil
 }
 
-// Quote returns s as one word of a POSIX shell.
+// Quote returns s as one word of a POSIX shell. A quote within is put in double
+// quotes, not behind a backslash, which some shells keep in an assignment.
 func Quote(s string) string {
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(s, "'", `'"'"'`) + "'"
 }
 
 func isVariable(s string) bool { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(s) }
@@ -123,7 +124,7 @@ func (c *Command) line(login, mark string) string {
 		// A shell may read ahead of the script on its standard input, so one
 		// that is followed by data is read line by line up to the mark: the
 		// shell's read takes not a byte more.
-		sh = "sh -c 's=\nn=\"\n\"\nwhile IFS= read -r l && [ \"$l\" != " + mark + " ]; do s=\"$s$l$n\"; done\neval \"$s\"'"
+		sh = "sh -c 's=\nn=\"\n\"\nwhile IFS= read -r l; do case $l in " + mark + ") break ;; esac; s=\"$s$l$n\"; done\neval \"$s\"'"
 	}
 	if c.As != "" && c.As != login {
 		sh = "sudo -n -H -u " + Quote(c.As) + " -- " + sh

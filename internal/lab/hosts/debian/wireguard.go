@@ -497,9 +497,6 @@ func (s *System) wgQuick(ctx context.Context, p *machine.Proc) int {
 	if t != nil {
 		return say(fmt.Sprintf("`%s' already exists", name))
 	}
-	if fresh.key == "" {
-		return say("no private key in " + file)
-	}
 	if hooks("preup") != 0 {
 		return 1
 	}
