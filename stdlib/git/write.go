@@ -72,8 +72,10 @@ func (r *Repo) stage(ctx context.Context, path string, c change) error {
 	return nil
 }
 
-// privateKey matches the lines that private keys begin with.
-var privateKey = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----|AGE-SECRET-KEY-1[0-9A-Z]{20}`)
+// privateKey matches lines that private keys begin with or stand in: PEM, age
+// identities, WireGuard's configuration and kubeconfigs.
+var privateKey = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----|AGE-SECRET-KEY-1[0-9A-Z]{20}` +
+	`|^\s*PrivateKey\s*=\s*[A-Za-z0-9+/]{43}=|^\s*client-key-data:\s*[A-Za-z0-9+/]{16}`)
 
 // refuseSecret returns an error for content that mustn't be committed.
 func refuseSecret(ctx context.Context, path string, content effect.Text) error {

@@ -247,6 +247,36 @@ func TestResumeOfChangedFile(t *testing.T) {
 	}
 }
 
+// What a killed download left is removed in time, and not what another one is
+// writing now.
+func TestSweep(t *testing.T) {
+	s := newServer(t, false)
+	c := pinned(t, s)
+	dir := filepath.Join(c.Cache, "sha256")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old, fresh := filepath.Join(dir, ".tmp-old"), filepath.Join(dir, ".tmp-fresh")
+	for _, path := range []string{old, fresh} {
+		if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := time.Now().Add(-48 * time.Hour)
+	if err := os.Chtimes(old, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Fetch(context.Background(), source); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(old); !os.IsNotExist(err) {
+		t.Errorf("the leftover is there: %v", err)
+	}
+	if _, err := os.Stat(fresh); err != nil {
+		t.Errorf("the other download's file is gone: %v", err)
+	}
+}
+
 func TestCancel(t *testing.T) {
 	s := newServer(t, false)
 	c := pinned(t, s)

@@ -168,6 +168,9 @@ func (o *Objects) Commit(parent Hash, drafts []Draft) (Hash, []Hash, error) {
 		}
 		tree = next
 	}
+	if head == parent {
+		return head, nil, nil
+	}
 	return head, b.list, nil
 }
 
