@@ -63,21 +63,24 @@ func (c *Cluster) apply(ctx context.Context, a applyArgs) (any, error) {
 	}
 	deadline := effect.From(ctx).Door.Clock.Now().Add(a.Timeout)
 	states := make(map[*item]effect.State, len(list))
+	var rest []*item // what isn't waited for on the way
 	for stage, members := range inStages(list) {
 		if err := c.applyStage(ctx, members, a.Force, states); err != nil {
 			return nil, err
 		}
-		if stage == stageGround {
-			if err := c.settle(ctx, "namespaces and CRDs", members, states, deadline); err != nil {
-				return nil, err
-			}
-			if err := c.awaitKinds(ctx, members, deadline); err != nil {
-				return nil, err
-			}
+		if stage != stageGround {
+			rest = append(rest, members...)
+			continue
+		}
+		if err := c.settle(ctx, "namespaces and CRDs", members, states, deadline); err != nil {
+			return nil, err
+		}
+		if err := c.awaitKinds(ctx, members, deadline); err != nil {
+			return nil, err
 		}
 	}
 	if a.Wait {
-		if err := c.settle(ctx, "objects", list, states, deadline); err != nil {
+		if err := c.settle(ctx, "objects", rest, states, deadline); err != nil {
 			return nil, err
 		}
 	}

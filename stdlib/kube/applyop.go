@@ -147,16 +147,21 @@ func (op *applyOp) Apply(ctx context.Context, _ effect.Change) (effect.State, er
 func (op *applyOp) fields(differs []kubeclient.Difference) []effect.Field {
 	const shown = 100
 	out := make([]effect.Field, 0, min(len(differs), shown))
-	for i, d := range differs {
-		if i == shown {
-			out = append(out, effect.Field{Path: "...", New: fmt.Sprintf("%d more", len(differs)-shown)})
-			break
+	left := 0
+	for _, d := range differs {
+		// Nobody reviews a CRD's schema field by field when it is new.
+		if len(out) == shown || d.Old == nil && strings.Contains(d.Path, ".schema.openAPIV3Schema.") {
+			left++
+			continue
 		}
 		f := effect.Field{Path: d.Path, Old: d.Old, New: d.New}
 		if op.hides(d) {
 			f.Old, f.New = masked(f.Old), masked(f.New)
 		}
 		out = append(out, f)
+	}
+	if left > 0 {
+		out = append(out, effect.Field{Path: "...", New: fmt.Sprintf("%d more", left)})
 	}
 	return out
 }

@@ -28,9 +28,10 @@ func clusterFunc() builtin.Func {
 		Doc: "Name a cluster by a kubeconfig. Nothing is read from this machine: no KUBECONFIG, no default file, " +
 			"and files that the kubeconfig names must be embedded in it.",
 		Returns: "kube.cluster",
-		Example: `seed = kube.cluster("seed", kubeconfig = secret("seed_kubeconfig"))`,
-		Effect:  builtin.Connect,
-		Errors:  []fault.Kind{fault.Invalid},
+		Example: `seed = kube.cluster("seed", kubeconfig = host.read("/etc/kubernetes/admin.conf", secret = True), via = host)
+seed.get("Namespace", "kube-system")`,
+		Effect: builtin.Connect,
+		Errors: []fault.Kind{fault.Invalid},
 		Run: func(_ context.Context, k *Kube, a clusterArgs) (any, error) {
 			c := &Cluster{kube: k, name: a.Name, kubeconfig: a.Kubeconfig, context: a.Context, exec: a.Exec}
 			if err := checkName(a.Name); err != nil {

@@ -2,12 +2,14 @@ package kube_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"go.starlark.net/starlark"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 	"git.vanillacore.net/govstack/gsrun/runtime/startest"
 	"git.vanillacore.net/govstack/gsrun/stdlib/kube"
 )
@@ -196,5 +198,30 @@ def test():
 		if n := count(); n != want {
 			t.Errorf("after run %d: %d writes, want %d", i+1, n, want)
 		}
+	}
+}
+
+// The API server's warnings are told once, whoever causes them.
+func TestWarnings(t *testing.T) {
+	var mu sync.Mutex
+	var logged []string
+	door := startest.NewDoor(effect.Apply)
+	door.Emit = func(e effect.Event) {
+		if e.Kind == effect.Log {
+			mu.Lock()
+			defer mu.Unlock()
+			logged = append(logged, e.Message)
+		}
+	}
+	opts := startest.Options{Modules: []*builtin.Module{module(t, kube.Config{})}, Door: door, Globals: starlark.StringDict{"kubeconfig": starlark.String(kubeconfig(t, "warned", "system:masters"))}}
+	if _, err := run(t, opts, `
+def test():
+    for i in range(2):
+        kube.cluster("lab", kubeconfig = kubeconfig).list("Endpoints")
+`); err != nil {
+		t.Fatal(startest.Explain(err))
+	}
+	if len(logged) != 1 || !strings.Contains(logged[0], "the API server warns: v1 Endpoints is deprecated") {
+		t.Errorf("logged %q", logged)
 	}
 }

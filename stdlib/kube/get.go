@@ -24,9 +24,10 @@ func getFunc() builtin.Func {
 		Name:    "get",
 		Doc:     "Read an object. What a Secret holds is secret, but for values shorter than 8 bytes.",
 		Returns: "dict, or None if there is no such object",
-		Example: `site = cluster.get("ConfigMap", "site", namespace = "default")`,
-		Effect:  builtin.Reads,
-		Errors:  []fault.Kind{fault.Invalid, fault.Denied, fault.Unavailable, fault.Unreachable},
+		Example: `system = cluster.get("Namespace", "kube-system")
+phase = system["status"]["phase"]`,
+		Effect: builtin.Reads,
+		Errors: []fault.Kind{fault.Invalid, fault.Denied, fault.Unavailable, fault.Unreachable},
 		Run: func(ctx context.Context, c *Cluster, a getArgs) (any, error) {
 			q := c.query(a.Kind, a.Namespace, a.Name)
 			q.Absent = true

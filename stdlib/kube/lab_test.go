@@ -66,7 +66,7 @@ func TestMain(m *testing.M) {
 
 // start returns the API server, a real one. A machine that can't build it skips
 // the test, and says so.
-func start(t *testing.T) *apiserver.Cluster {
+func start(t testing.TB) *apiserver.Cluster {
 	t.Helper()
 	lab.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
@@ -89,7 +89,7 @@ func start(t *testing.T) *apiserver.Cluster {
 }
 
 // play starts what plays the kubelet and the controllers.
-func play(t *testing.T) {
+func play(t testing.TB) {
 	conf, err := lab.cluster.Control()
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func admin(t *testing.T) dynamic.Interface {
 }
 
 // kubeconfig returns the text of a kubeconfig for a user of its own.
-func kubeconfig(t *testing.T, user string, groups ...string) string {
+func kubeconfig(t testing.TB, user string, groups ...string) string {
 	t.Helper()
 	c := start(t)
 	text, err := c.Kubeconfig("https://"+c.Address, user, groups...)

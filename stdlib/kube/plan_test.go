@@ -176,6 +176,15 @@ def test():
 	})
 }
 
+// Manifests that are secret as a whole show no value.
+func TestPlanOfSecretManifests(t *testing.T) {
+	var c counter
+	same(t, plan(t, &c, `
+def test():
+    kube.cluster("lab", kubeconfig = kubeconfig).apply(manifests = "{apiVersion: v1, kind: ConfigMap, metadata: {name: hidden, namespace: default}, data: {a: " + hush + "}}")
+`), []string{"create kube/lab/ConfigMap/default/hidden data.a: <nil> -> ***; metadata.annotations[gsrun.dev/owner]: <nil> -> ***;"})
+}
+
 // A plan by somebody who may only read is still one.
 func TestPlanWithoutRights(t *testing.T) {
 	apply(t, `

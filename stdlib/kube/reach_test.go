@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -177,21 +176,25 @@ func TestDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var held sync.WaitGroup
-	held.Go(func() {
+	conns := make(chan net.Conn, 16)
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		defer close(conns)
 		for {
 			c, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			held.Go(func() {
-				defer c.Close()
-				_, _ = io.Copy(io.Discard, c) // until the client gives up
-			})
+			conns <- c
 		}
 	})
-	defer held.Wait()
-	defer listener.Close()
+	defer func() {
+		_ = listener.Close()
+		accepting.Wait()
+		for c := range conns {
+			_ = c.Close()
+		}
+	}()
 	conf := strings.ReplaceAll(kubeconfig(t, "admin", "system:masters"), start(t).Address, listener.Addr().String())
 	began := time.Now()
 	opts := startest.Options{Modules: []*builtin.Module{module(t, kube.Config{})}, Globals: starlark.StringDict{"kubeconfig": starlark.String(conf)}, Timeout: 300 * time.Millisecond}

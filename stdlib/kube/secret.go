@@ -23,9 +23,15 @@ func secretFunc() builtin.Func {
 		Name:    "secret",
 		Doc:     "Read one value of a Secret.",
 		Returns: "secret",
-		Example: `password = cluster.secret("argocd-initial-admin-secret", "argocd", "password")`,
-		Effect:  builtin.Reads,
-		Errors:  []fault.Kind{fault.NotFound, fault.Invalid, fault.Denied, fault.Unavailable, fault.Unreachable},
+		Example: `cluster.apply([{
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "registry", "namespace": "default"},
+    "stringData": {"password": secret.generate("registry", length = 24)},
+}])
+password = cluster.secret("registry", "default", "password")`,
+		Effect: builtin.Reads,
+		Errors: []fault.Kind{fault.NotFound, fault.Invalid, fault.Denied, fault.Unavailable, fault.Unreachable},
 		Run: func(ctx context.Context, c *Cluster, a secretArgs) (any, error) {
 			return effect.Read(ctx, c.query("Secret", a.Namespace, a.Name), func(ctx context.Context) (any, error) {
 				client, k, err := c.lookup(ctx, "Secret", "v1")

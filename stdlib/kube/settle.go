@@ -104,7 +104,7 @@ func (u *unsettled) look(ctx context.Context, client *kubeclient.Client) {
 	if !fresh {
 		u.seen, u.err = client.Get(ctx, u.it.kind, u.it.object.GetNamespace(), u.it.object.GetName())
 		if fault.KindOf(u.err) == fault.NotFound {
-			u.err = fault.New(fault.NotFound, "it was deleted by somebody else")
+			u.err = fault.New(fault.Failed, "it was deleted while it was waited for")
 		}
 		if u.err != nil {
 			u.state = kubeclient.Health{Message: u.err.Error()}

@@ -35,7 +35,7 @@ func waitFunc() builtin.Func {
 			"What its controller says of an older spec doesn't count. An object or kind that isn't there yet is waited for too. " +
 			"While it waits, and if the time is up, it says what blocks: phase, conditions with their reasons, a status that lags.",
 		Returns:  "dict: the object as it was when it was as wanted",
-		Example:  `cluster.wait("Deployment", "coredns", namespace = "kube-system", condition = "Available", timeout = "5m")`,
+		Example:  `cluster.wait("Namespace", "kube-system", path = "status.phase", value = "Active", timeout = "1m")`,
 		Effect:   builtin.Waits,
 		Errors:   []fault.Kind{fault.Invalid, fault.Denied, fault.Timeout, fault.Failed},
 		Defaults: waitArgs{Status: "True", Timeout: 5 * time.Minute},
