@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,7 +87,9 @@ func (w *world) must(source string) {
 // crash runs source until its write number i, which ends the run.
 func (w *world) crash(i int, when, source string) {
 	w.t.Helper()
-	w.resetAt.Store(&reset{left: i, when: when})
+	at := &reset{when: when}
+	at.left.Store(int64(i))
+	w.resetAt.Store(at)
 	door := startest.NewDoor(effect.Apply)
 	door.Retry.Tries = 1
 	if err := w.run(context.Background(), w.newModule(), door, source); err == nil {
@@ -97,8 +100,8 @@ func (w *world) crash(i int, when, source string) {
 
 // A reset breaks the connection at a write.
 type reset struct {
-	left int
-	when string // before or after it takes effect
+	left atomic.Int64 // writes to let pass
+	when string       // before or after it takes effect
 }
 
 // ServeHTTP is the cloud's, but for the write at which a connection breaks.
@@ -109,8 +112,7 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.cloud.ServeHTTP(rw, r)
 		return
 	}
-	at.left-- // a run with one step sends one call at a time
-	if at.left != -1 {
+	if at.left.Add(-1) != -1 {
 		w.cloud.ServeHTTP(rw, r)
 		return
 	}

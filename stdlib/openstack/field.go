@@ -3,6 +3,7 @@ package openstack
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -113,6 +114,35 @@ func textField(attr, key string, t effect.Text, fixed bool) []field {
 		return nil
 	}
 	return []field{{attr: attr, key: key, want: t.Value(), send: revealed(t), fixed: fixed}}
+}
+
+// addressField is a textField for an address or a range, in the spelling that
+// Neutron shows.
+func addressField(attr, key string, t effect.Text, fixed bool) []field {
+	if t.Known() && !t.IsSecret() && !t.Empty() {
+		t = effect.Plain(canonicalAddress(t.Reveal()))
+	}
+	return textField(attr, key, t, fixed)
+}
+
+// canonicalAddress returns an address or a range in its shortest spelling;
+// what is neither stays as it is, for Neutron to refuse.
+func canonicalAddress(s string) string {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a.String()
+	}
+	if p, err := netip.ParsePrefix(s); err == nil {
+		return p.String()
+	}
+	return s
+}
+
+func canonicalAddresses(l []any) {
+	for i, x := range l {
+		if s, ok := x.(string); ok {
+			l[i] = canonicalAddress(s)
+		}
+	}
 }
 
 func revealed(t effect.Text) any {

@@ -16,7 +16,7 @@ func limitsMethod() builtin.Func {
 	return builtin.Of(builtin.Spec[*Cloud, limitsArgs]{
 		Name: "limits",
 		Doc: "Return what the project may have and what it has: by name (instances, cores, ram in MiB, and network, subnet, port, router, floatingip, security_group, security_group_rule) " +
-			"a dict of `used` and `max`; -1 is no limit.",
+			"a dict of `used` and `max`; -1 is no limit. Where a cloud doesn't say what is used, `used` is None.",
 		Returns: "dict[str, dict]",
 		Example: `free = cloud.limits()["cores"]["max"] - cloud.limits()["cores"]["used"]`,
 		Effect:  builtin.Reads,
@@ -46,13 +46,21 @@ func readLimits(ctx context.Context, cl *client.Client) (map[string]any, error) 
 	} {
 		out[name] = map[string]any{"used": abs[keys[0]], "max": abs[keys[1]]}
 	}
-	q, err := cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodGet, Path: "/quotas/" + cl.Project() + "/details.json"}, "quota")
+	path := "/quotas/" + cl.Project()
+	q, err := cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodGet, Path: path + "/details.json"}, "quota")
+	if fault.KindOf(err) == fault.NotFound {
+		// A cloud without the extension quota_details doesn't say what is used.
+		q, err = cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodGet, Path: path}, "quota")
+	}
 	if err != nil {
 		return nil, err
 	}
 	for name, v := range q {
-		if m, ok := v.(client.Object); ok {
-			out[name] = map[string]any{"used": m["used"], "max": m["limit"]}
+		switch v := v.(type) {
+		case client.Object:
+			out[name] = map[string]any{"used": v["used"], "max": v["limit"]}
+		case int64:
+			out[name] = map[string]any{"used": nil, "max": v}
 		}
 	}
 	return out, nil

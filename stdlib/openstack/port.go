@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"strings"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -29,8 +30,9 @@ func portNoun() *noun {
 				return out
 			}},
 			{builtin.Attr{Name: "mac", Type: "str", Doc: "Hardware address."}, func(o client.Object) any { return o["mac_address"] }},
-			{Attr: builtin.Attr{Name: "security_groups", Type: "list[str]", Doc: "Ids of its security groups."}},
-			{builtin.Attr{Name: "allowed_address_pairs", Type: "list[str]", Doc: "Further addresses or ranges that it may use, or address|mac."}, pairsOf},
+			{builtin.Attr{Name: "security_groups", Type: "list[str]", Doc: "Ids of its security groups, sorted."},
+				func(o client.Object) any { return sorted(o["security_groups"]) }},
+			{builtin.Attr{Name: "allowed_address_pairs", Type: "list[str]", Doc: "Further addresses or ranges that it may use, or address|mac; sorted."}, pairsOf},
 			{builtin.Attr{Name: "port_security", Type: "bool", Doc: "Whether it is filtered."},
 				func(o client.Object) any { return o["port_security_enabled"] }},
 			markAttr(),
@@ -50,13 +52,13 @@ func portNoun() *noun {
 func pairsOf(o client.Object) any {
 	out := []any{}
 	for _, p := range objects(o, "allowed_address_pairs") {
-		s := str(p, "ip_address")
-		if mac := str(p, "mac_address"); mac != "" && mac != str(o, "mac_address") {
+		s := canonicalAddress(str(p, "ip_address"))
+		if mac := strings.ToLower(str(p, "mac_address")); mac != "" && mac != strings.ToLower(str(o, "mac_address")) {
 			s += "|" + mac
 		}
 		out = append(out, s)
 	}
-	return out
+	return sorted(out)
 }
 
 type portArgs struct {
@@ -120,7 +122,11 @@ func (a portArgs) fields(ctx context.Context, c *Cloud, cl *client.Client) ([]fi
 	}
 	fs = append(fs, pairs...)
 	fs = append(fs, boolField("port_security", "port_security_enabled", a.PortSecurity)...)
-	return append(fs, textField("mac", "mac_address", a.MAC, true)...), nil
+	mac := a.MAC
+	if mac.Known() && !mac.IsSecret() && !mac.Empty() {
+		mac = effect.Plain(strings.ToLower(mac.Reveal()))
+	}
+	return append(fs, textField("mac", "mac_address", mac, true)...), nil
 }
 
 // fixedIPs reads the argument fixed_ips.
@@ -139,7 +145,9 @@ func fixedIPs(v any) ([]field, error) {
 	for _, it := range items {
 		w, s := map[string]any{}, client.Object{}
 		switch it := it.(type) {
-		case string, effect.Unknown:
+		case string:
+			w["address"], s["ip_address"] = canonicalAddress(it), it
+		case effect.Unknown:
 			w["address"], s["ip_address"] = it, it
 		case map[string]any:
 			subnet, address := it["subnet"], it["address"]
@@ -154,6 +162,9 @@ func fixedIPs(v any) ([]field, error) {
 			}
 			if subnet != nil {
 				w["subnet"], s["subnet_id"] = subnet, subnet
+			}
+			if text, ok := address.(string); ok {
+				address = canonicalAddress(text)
 			}
 			if address != nil {
 				w["address"], s["ip_address"] = address, address
@@ -212,7 +223,9 @@ func addressPairs(v any) ([]field, error) {
 	want, send := []any{}, []any{}
 	for _, it := range items {
 		switch it := it.(type) {
-		case string, effect.Unknown:
+		case string:
+			want, send = append(want, canonicalAddress(it)), append(send, client.Object{"ip_address": it})
+		case effect.Unknown:
 			want, send = append(want, it), append(send, client.Object{"ip_address": it})
 		case map[string]any:
 			address, mac := it["address"], it["mac"]
@@ -224,7 +237,7 @@ func addressPairs(v any) ([]field, error) {
 			if m, ok := mac.(string); ok {
 				s["mac_address"] = m
 				if text, ok := address.(string); ok {
-					w = text + "|" + m
+					w = canonicalAddress(text) + "|" + strings.ToLower(m)
 				}
 			}
 			want, send = append(want, w), append(send, s)

@@ -99,11 +99,14 @@ func readRule(o client.Object) rule {
 	}
 	r := rule{direction: str(o, "direction"), ethertype: str(o, "ethertype"), protocol: protocolName(str(o, "protocol")),
 		from: number("port_range_min"), to: number("port_range_max")}
+	r.protocol = icmpOf(r.protocol, r.ethertype)
 	if id := str(o, "remote_group_id"); id != "" {
 		r.remote, r.group = id, true
 		if id == str(o, "security_group_id") {
 			r.remote = self
 		}
+	} else if id := str(o, "remote_address_group_id"); id != "" {
+		r.remote = "address group " + id // not made here; it equals no rule of a recipe
 	} else if s := str(o, "remote_ip_prefix"); s != "" {
 		r.remote = s
 		if p, err := netip.ParsePrefix(s); err == nil && anywhere(p) {
@@ -167,7 +170,17 @@ func parseRule(v any) (rule, error) {
 	default:
 		return rule{}, fault.New(fault.Invalid, "ethertype %s isn't IPv4 or IPv6", show(t))
 	}
+	r.protocol = icmpOf(r.protocol, r.ethertype)
 	return r, nil
+}
+
+// icmpOf returns the protocol with ICMP as it is called for the ethertype:
+// Neutron takes icmp for IPv6 too.
+func icmpOf(protocol, ethertype string) string {
+	if protocol == "icmp" && ethertype == "IPv6" {
+		return "ipv6-icmp"
+	}
+	return protocol
 }
 
 func (r *rule) parsePorts(m map[string]any) error {

@@ -99,9 +99,9 @@ func ensureServer(ctx context.Context, c *Cloud, a serverArgs) (any, error) {
 	case a.Name == "":
 		return nil, fault.New(fault.Invalid, "the server's name is empty")
 	case a.Image.Empty():
-		return nil, invalid("", "the image is empty")
+		return nil, invalid("pass the image's name: one that isn't there is then named", "the image is empty, or None")
 	case a.Flavor.Empty():
-		return nil, invalid("", "the flavor is empty")
+		return nil, invalid("pass the flavor's name: one that isn't there is then named", "the flavor is empty, or None")
 	case a.Networks == nil && a.Ports == nil:
 		return nil, invalid("give networks or ports", "it would have no network")
 	case len(a.SecurityGroups) > 0 && len(a.Networks) == 0:

@@ -28,7 +28,7 @@ func subnetNoun() *noun {
 				func(o client.Object) any { return o["enable_dhcp"] }},
 			{builtin.Attr{Name: "dns", Type: "list[str]", Doc: "Addresses of name servers, in order."},
 				func(o client.Object) any { return o["dns_nameservers"] }},
-			{builtin.Attr{Name: "pools", Type: "list[str]", Doc: "Ranges that addresses are given out from, as first-last."}, poolsOf},
+			{builtin.Attr{Name: "pools", Type: "list[str]", Doc: "Ranges that addresses are given out from, as first-last, sorted."}, poolsOf},
 			{builtin.Attr{Name: "routes", Type: "dict[str, str]", Doc: "Routes that hosts get: next hop by destination."}, routesOf},
 			markAttr(),
 		},
@@ -43,7 +43,7 @@ func poolsOf(o client.Object) any {
 	for _, p := range objects(o, "allocation_pools") {
 		out = append(out, str(p, "start")+"-"+str(p, "end"))
 	}
-	return out
+	return sorted(out)
 }
 
 func routesOf(o client.Object) any {
@@ -126,23 +126,31 @@ func (a subnetArgs) fields(ctx context.Context, c *Cloud, cl *client.Client) ([]
 		return nil, err
 	}
 	fs := []field{{attr: "network", key: "network_id", want: network, fixed: true}}
-	fs = append(fs, textField("cidr", "", a.CIDR, true)...)
+	fs = append(fs, addressField("cidr", "", a.CIDR, true)...)
 	switch {
 	case a.Gateway.Empty():
 	case a.Gateway.Known() && a.Gateway.Reveal() == "none":
 		fs = append(fs, field{attr: "gateway", key: "gateway_ip", want: "", send: null{}})
 	default:
-		fs = append(fs, textField("gateway", "gateway_ip", a.Gateway, false)...)
+		fs = append(fs, addressField("gateway", "gateway_ip", a.Gateway, false)...)
 	}
 	fs = append(fs, boolField("dhcp", "enable_dhcp", a.DHCP)...)
-	fs = append(fs, listField("dns", "dns_nameservers", a.DNS, false)...)
+	dns := listField("dns", "dns_nameservers", a.DNS, false)
+	for _, f := range dns {
+		canonicalAddresses(f.want.([]any))
+	}
+	fs = append(fs, dns...)
 	if pools := listField("pools", "allocation_pools", a.Pools, true); pools != nil {
 		var send []any
-		for _, x := range pools[0].want.([]any) {
+		for i, x := range pools[0].want.([]any) {
 			s, _ := x.(string)
 			first, last, ok := strings.Cut(s, "-")
 			if !ok && known(x) {
 				return nil, fault.New(fault.Invalid, "pools: %q is no range such as 10.20.0.10-10.20.0.99", s)
+			}
+			if ok {
+				first, last = canonicalAddress(strings.TrimSpace(first)), canonicalAddress(strings.TrimSpace(last))
+				pools[0].want.([]any)[i] = first + "-" + last
 			}
 			send = append(send, client.Object{"start": first, "end": last})
 		}

@@ -43,7 +43,7 @@ func ReadClouds(path string, suggest Suggest) (*CloudsFile, error) {
 		return nil, err
 	}
 	for name, extra := range secure {
-		if base, ok := clouds[name]; ok {
+		if base, ok := clouds[name]; ok && base != nil {
 			merge(base, extra)
 		}
 	}

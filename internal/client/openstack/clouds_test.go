@@ -79,6 +79,7 @@ func TestEntryNamesWhatIsWrong(t *testing.T) {
 		"no key":             {`cloud: {}`, "it has no key clouds", "the form is"},
 		"not YAML":           {"clouds:\n  openstack:\n\tauth: {password: hunter22}", "it isn't a clouds.yaml (line 3)", "the form is"},
 		"a list":             {"clouds: [hunter22]", "it isn't a clouds.yaml (line 1)", "the form is"},
+		"empty cloud":        {"clouds:\n  openstack:\n", "auth is missing", ""},
 		"no auth":            {`clouds: {openstack: {region_name: x}}`, "auth is missing", ""},
 		"profile":            {`clouds: {openstack: {profile: vexxhost}}`, "auth is missing", "profiles of vendors"},
 		"all missing":        {`clouds: {openstack: {auth: {}}}`, "auth.auth_url is missing; auth.username (or auth.user_id) is missing; auth.password is missing; auth.project_name (or auth.project_id) is missing", ""},
@@ -98,7 +99,7 @@ func TestEntryNamesWhatIsWrong(t *testing.T) {
 		"not text":           {`clouds: {openstack: {auth: {auth_url: [x], username: u, password: p, project_id: p, default_domain: D}}}`, "auth.auth_url is no text", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := entry(t, c.clouds, "", "openstack")
+			_, err := entry(t, c.clouds, "clouds: {openstack: {more: x}}", "openstack")
 			if err == nil {
 				t.Fatal("no error")
 			}
