@@ -31,9 +31,8 @@ func viaShell(ctx context.Context, p *machine.Proc) int {
 	return code
 }
 
-func echo(ctx context.Context, p *machine.Proc) int   { return viaShell(ctx, p) }
-func printf(ctx context.Context, p *machine.Proc) int { return viaShell(ctx, p) }
-func test(ctx context.Context, p *machine.Proc) int   { return viaShell(ctx, p) }
+func echo(ctx context.Context, p *machine.Proc) int { return viaShell(ctx, p) }
+func test(ctx context.Context, p *machine.Proc) int { return viaShell(ctx, p) }
 
 func pwd(_ context.Context, p *machine.Proc) int {
 	p.Printf("%s\n", p.Dir)

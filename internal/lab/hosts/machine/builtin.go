@@ -30,6 +30,10 @@ func (sh *shell) call(ctx context.Context, args []string) ([]string, error) {
 			return []string{"eval", fmt.Sprintf("%s=%04o", umaskVar, mask)}, nil
 		}
 		return append([]string{ownPrefix + "umask"}, args[1:]...), nil
+	case "printf":
+		if len(args) > 1 && args[1] != "-v" {
+			return append([]string{ownPrefix + "printf"}, args[1:]...), nil
+		}
 	case "kill", "ulimit", "hash", "times":
 		return append([]string{ownPrefix + args[0]}, args[1:]...), nil
 	case "pwd":
@@ -140,6 +144,10 @@ func (sh *shell) builtin(name string) Program {
 		}
 	case "kill":
 		return Kill
+	case "printf":
+		if prog := sh.p.Machine.programs[name]; prog != nil {
+			return prog
+		}
 	case "pwd":
 		return func(_ context.Context, p *Proc) int {
 			real, err := p.Machine.FS.RealPath(p.Cred, p.Dir, false)

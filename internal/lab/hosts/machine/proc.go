@@ -100,7 +100,11 @@ func (p *Proc) Run(ctx context.Context, cmd Cmd) (int, error) {
 	}
 	prog := cmd.program
 	if prog == nil {
-		file, err := m.Find(child.Cred, child.Dir, child.Getenv("PATH"), cmd.Args[0])
+		search := child.Getenv("PATH")
+		if search == "" {
+			search = "/bin:/usr/bin"
+		}
+		file, err := m.Find(child.Cred, child.Dir, search, cmd.Args[0])
 		switch {
 		case err == syscall.EACCES:
 			return 126, ErrNotExecutable
@@ -117,6 +121,9 @@ func (p *Proc) Run(ctx context.Context, cmd Cmd) (int, error) {
 		}
 		child.File = file
 		if prefix != nil {
+			if strings.Contains(cmd.Args[0], "/") {
+				prefix[len(prefix)-1] = cmd.Args[0]
+			}
 			child.Args = append(prefix, cmd.Args[1:]...)
 		}
 	}
