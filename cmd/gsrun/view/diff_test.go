@@ -50,14 +50,16 @@ func patch(t *testing.T, old string, hunks []hunk) string {
 		}
 	}
 	out = append(out, src[at:]...)
-	text := strings.Join(out, "\n")
-	if len(out) > 0 {
-		if strings.HasSuffix(text, noNewline) {
-			return strings.TrimSuffix(text, noNewline)
+	for i, l := range out {
+		bare, ok := strings.CutSuffix(l, noNewline)
+		if !ok {
+			bare += "\n"
+		} else if i < len(out)-1 {
+			t.Fatalf("line %d of %d has no newline", i+1, len(out))
 		}
-		text += "\n"
+		out[i] = bare
 	}
-	return text
+	return strings.Join(out, "")
 }
 
 // distance is the length of the shortest edit script, by dynamic programming.
@@ -158,6 +160,7 @@ func TestUnifiedHeaders(t *testing.T) {
 
 func FuzzUnified(f *testing.F) {
 	f.Add("a\nb\n", "b\nc")
+	f.Add("0", "\n\n")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		if got := patch(t, a, unified(a, b, 3)); got != b {
 			t.Fatalf("got %q, want %q", got, b)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -138,10 +139,14 @@ func jsonLine(x any) []byte {
 		var safe bytes.Buffer
 		for len(line) > 0 {
 			c, n := utf8.DecodeRune(line)
-			if hostile(c) {
-				fmt.Fprintf(&safe, `\u%04x`, c)
-			} else {
+			switch {
+			case !hostile(c):
 				safe.Write(line[:n])
+			case c > 0xffff:
+				high, low := utf16.EncodeRune(c)
+				fmt.Fprintf(&safe, `\u%04x\u%04x`, high, low)
+			default:
+				fmt.Fprintf(&safe, `\u%04x`, c)
 			}
 			line = line[n:]
 		}

@@ -105,3 +105,16 @@ func TestAnyValue(t *testing.T) {
 		t.Errorf("1e6 is shown as %v", got)
 	}
 }
+
+// What JSON would let through comes back whole from its escapes.
+func TestJSONEscapes(t *testing.T) {
+	const text = "a\u009b\x7f\u2028\U000e0041\u200d日本🙂<&>"
+	line := jsonLine(text)
+	if bytes.IndexFunc(bytes.TrimSuffix(line, []byte("\n")), hostile) >= 0 {
+		t.Errorf("not escaped: %q", line)
+	}
+	var got string
+	if err := json.Unmarshal(line, &got); err != nil || got != text {
+		t.Errorf("got %q, %v", got, err)
+	}
+}

@@ -61,12 +61,13 @@ func TestMemoryIsBounded(t *testing.T) {
 	for _, kind := range []Kind{Plain, JSON, Tree} {
 		g := &gate{open: make(chan struct{})}
 		v := New(Config{Kind: kind, Out: g, Err: g, Clock: newHandClock()})
+		const lines = 20
 		big := strings.Repeat("x", 1<<20)
 		sent := make(chan int, 100)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			for i := range 40 {
+			for i := range lines {
 				v.Event(effect.Event{Time: epoch, Kind: effect.Log, Step: "s", Message: big})
 				sent <- i
 			}
@@ -93,7 +94,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		select {
 		case <-done:
-			t.Errorf("%s: 40 MiB were taken by an output that is stopped", kind)
+			t.Errorf("%s: %d MiB were taken by an output that is stopped", kind, lines)
 		default:
 		}
 		close(g.open)
@@ -101,8 +102,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		if err := v.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(g.got.String(), big); n != 40 {
-			t.Errorf("%s: %d of 40 lines arrived", kind, n)
+		if n := strings.Count(g.got.String(), big); n != lines {
+			t.Errorf("%s: %d of %d lines arrived", kind, n, lines)
 		}
 	}
 }
@@ -114,7 +115,7 @@ func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestBrokenOutput(t *testing.T) {
 	for _, kind := range []Kind{Plain, JSON, Tree} {
 		v := New(Config{Kind: kind, Out: broken{}, Err: broken{}, Clock: newHandClock()})
-		for range 1000 {
+		for range 500 {
 			v.Event(effect.Event{Time: epoch, Kind: effect.Log, Step: "s", Message: strings.Repeat("x", 20<<10)})
 			if tr, ok := v.(*tree); ok {
 				settle(tr.sink)

@@ -38,6 +38,8 @@ func clean(s string) string {
 			b.WriteString(`\r`)
 		case r < 0x80 && hostile(r):
 			fmt.Fprintf(&b, `\x%02x`, r)
+		case hostile(r) && r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
 		case hostile(r):
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
@@ -48,15 +50,14 @@ func clean(s string) string {
 	return b.String()
 }
 
-// hostile reports whether r is more than a sign to be seen.
+// hostile reports whether r is more than a sign to be seen: a control
+// character, a separator of lines, or one that formats what stands beside it
+// without being seen. The joiners that some scripts need are none.
 func hostile(r rune) bool {
-	switch {
-	case unicode.IsControl(r), r == '\u2028', r == '\u2029', r == '\ufeff':
-		return true
-	case r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069', r == '\u200e', r == '\u200f', r == '\u061c':
-		return true
+	if r < 0x80 {
+		return r < 0x20 || r == 0x7f
 	}
-	return false
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\u200c' && r != '\u200d'
 }
 
 // lines splits s into lines that are clean. One newline at the end is no line
@@ -74,7 +75,7 @@ func runeWidth(r rune) int {
 	switch {
 	case r < 0x20 || r == 0x7f:
 		return 0
-	case r < 0x300:
+	case r < 0x300, r == '\ufe0f': // which widens the sign before it on some terminals
 		return 1
 	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
 		return 0

@@ -8,13 +8,14 @@ import (
 
 func TestClean(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain ümläut 日本": "plain ümläut 日本",
-		"a\x1b[31mb":      `a\x1b[31mb`,
-		"a\nb\tc\r":       `a\nb\tc\r`,
-		"\u202ex\u2028":   `\u202ex\u2028`,
-		"\u009b31m\x7f":   `\u009b31m\x7f`,
-		"\xff\xc3(":       `\xff\xc3(`,
-		"":                "",
+		"plain ümläut 日本":    "plain ümläut 日本",
+		"a\x1b[31mb":         `a\x1b[31mb`,
+		"a\nb\tc\r":          `a\nb\tc\r`,
+		"\u202ex\u2028":      `\u202ex\u2028`,
+		"\u009b31m\x7f":      `\u009b31m\x7f`,
+		"\xff\xc3(":          `\xff\xc3(`,
+		"a\U000e0041b\u200b": `a\U000e0041b\u200b`,
+		"":                   "",
 	} {
 		if got := clean(in); got != want {
 			t.Errorf("clean(%q) = %q, want %q", in, got, want)
