@@ -159,13 +159,25 @@ func float(f float64) (*yamlv3.Node, error) {
 	return scalar("!!float", s), nil
 }
 
-// ambiguous matches plain strings that a reader of YAML 1.1, or another
-// resolver of scalars, takes for a bool, a number or a date.
-var ambiguous = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null|~|nan|inf|<<|=)$|^[-+.0-9]`)
-
 // plainNumber matches strings that begin like a number but can't be one, such
 // as versions and addresses with more than one dot; quoting them is noise.
 var plainNumber = regexp.MustCompile(`^[0-9]+(\.[0-9]+){2,}[A-Za-z0-9./+-]*$`)
+
+// ambiguous reports whether a reader of YAML 1.1, or another resolver of
+// scalars, takes the plain string s for a bool, a number, a date or a sign.
+func ambiguous(s string) bool {
+	switch c := s[0]; {
+	case c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.':
+		return !plainNumber.MatchString(s)
+	case len(s) > 5:
+		return false
+	}
+	switch strings.ToLower(s) {
+	case "y", "n", "yes", "no", "on", "off", "true", "false", "null", "~", "nan", "inf", "<<", "=":
+		return true
+	}
+	return false
+}
 
 func text(s string) (*yamlv3.Node, error) {
 	if !utf8.ValidString(s) {
@@ -173,7 +185,7 @@ func text(s string) (*yamlv3.Node, error) {
 	}
 	n := scalar("!!str", s)
 	switch {
-	case s == "" || ambiguous.MatchString(s) && !plainNumber.MatchString(s) || !literal(s):
+	case s == "" || ambiguous(s) || !literal(s):
 		n.Style = yamlv3.DoubleQuotedStyle
 	case strings.Contains(s, "\n"):
 		n.Style = yamlv3.LiteralStyle
