@@ -94,3 +94,38 @@ func TestOthersAreRefusedAndAdopted(t *testing.T) {
 		})
 	}
 }
+
+// TestOtherRecipesFindThings looks for what another recipe made, as a recipe
+// that builds on it does.
+func TestOtherRecipesFindThings(t *testing.T) {
+	w := newWorld(t, lab.Config{})
+	gateway := effect.Owner{Site: "site", Recipe: "gateway"}
+	for noun, call := range nouns() {
+		if err := w.runAs(context.Background(), gateway, w.module, startest.NewDoor(effect.Apply), base+call); err != nil {
+			t.Fatal(startest.Explain(err))
+		}
+		for _, mode := range []effect.Mode{effect.Apply, effect.Plan} {
+			err := w.runAs(context.Background(), effect.Owner{Site: "site", Recipe: "seed"}, w.module, startest.NewDoor(mode), `
+found = cloud.`+noun+`.get("n")
+if found == None or found.id == "":
+    fail("not found")
+if cloud.`+noun+`.get("m") != None:
+    fail("found what isn't there")`)
+			if err != nil {
+				t.Errorf("%s: %s", noun, startest.Explain(err))
+			}
+		}
+	}
+	for _, recipe := range []string{"one", "two"} {
+		if err := w.runAs(context.Background(), effect.Owner{Site: "site", Recipe: recipe}, w.module, startest.NewDoor(effect.Apply), `cloud.floating_ip.ensure("shared")`); err != nil {
+			t.Fatal(startest.Explain(err))
+		}
+	}
+	if err := w.runAs(context.Background(), effect.Owner{Site: "site", Recipe: "two"}, w.module, startest.NewDoor(effect.Apply), `cloud.floating_ip.get("shared").id`); err != nil {
+		t.Error(startest.Explain(err))
+	}
+	err := w.run(context.Background(), w.module, startest.NewDoor(effect.Apply), `cloud.floating_ip.get("shared")`)
+	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), `2 floating ips bear a mark for "shared"`) {
+		t.Errorf("got %v", err)
+	}
+}

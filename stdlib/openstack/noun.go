@@ -137,21 +137,38 @@ func (n *noun) byName(ctx context.Context, cl *client.Client, name string) (clie
 	return nil, fault.Hinted(fault.Invalid, "name the one that is meant by its id", "%d %ss are called %q: %s", len(own), n.label(), name, ids(own))
 }
 
-// byMark returns the resource without a name that this recipe made under that
-// name.
+// byMark returns the resource without a name that was ensured under that name:
+// by this recipe, else by another one.
 func (n *noun) byMark(ctx context.Context, cl *client.Client, name string) (client.Object, error) {
-	mark := effect.Mark(ctx, name)
-	all, err := n.list(ctx, cl, url.Values{"description": {mark}})
+	query := url.Values{}
+	if cl.Project() != "" {
+		query.Set("project_id", cl.Project())
+	}
+	all, err := n.list(ctx, cl, query)
 	if err != nil {
 		return nil, err
 	}
-	switch all = markedOnes(all, mark); len(all) {
-	case 0:
-		return nil, fault.New(fault.NotFound, "there is no %s with the id %q or the mark %s", n.label(), name, mark)
-	case 1:
-		return all[0], nil
+	found := markedOnes(all, effect.Mark(ctx, name))
+	if len(found) == 0 {
+		for _, obj := range all {
+			if nameInMark(obj) == name {
+				found = append(found, obj)
+			}
+		}
 	}
-	return nil, fault.Hinted(fault.Invalid, "name the one that is meant by its id", "%d %ss bear the mark %s: %s", len(all), n.label(), mark, ids(all))
+	switch len(found) {
+	case 0:
+		return nil, fault.New(fault.NotFound, "there is no %s with the id %q, nor one whose owner mark ends in it", n.label(), name)
+	case 1:
+		return found[0], nil
+	}
+	return nil, fault.Hinted(fault.Invalid, "name the one that is meant by its id", "%d %ss bear a mark for %q: %s", len(found), n.label(), name, ids(found))
+}
+
+// nameInMark returns the name that a resource was ensured under.
+func nameInMark(obj client.Object) string {
+	mark := markOf(obj).(string)
+	return mark[strings.LastIndex(mark, "/")+1:]
 }
 
 // bodyKey is the key of a body.

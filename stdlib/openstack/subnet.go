@@ -22,14 +22,12 @@ func subnetNoun() *noun {
 			idAttr(), nameAttr(),
 			{builtin.Attr{Name: "network", Type: "str", Doc: "Id of its network."}, func(o client.Object) any { return o["network_id"] }},
 			{Attr: builtin.Attr{Name: "cidr", Type: "str", Doc: "Address range."}},
-			{builtin.Attr{Name: "gateway", Type: "str", Doc: "Address of the gateway; empty if it has none."},
+			{builtin.Attr{Name: "gateway_ip", Type: "str", Doc: "Address of the gateway; empty if it has none."},
 				func(o client.Object) any { return str(o, "gateway_ip") }},
-			{builtin.Attr{Name: "dhcp", Type: "bool", Doc: "Whether addresses are given out by DHCP."},
-				func(o client.Object) any { return o["enable_dhcp"] }},
-			{builtin.Attr{Name: "dns", Type: "list[str]", Doc: "Addresses of name servers, in order."},
-				func(o client.Object) any { return o["dns_nameservers"] }},
-			{builtin.Attr{Name: "pools", Type: "list[str]", Doc: "Ranges that addresses are given out from, as first-last, sorted."}, poolsOf},
-			{builtin.Attr{Name: "routes", Type: "dict[str, str]", Doc: "Routes that hosts get: next hop by destination."}, routesOf},
+			{Attr: builtin.Attr{Name: "enable_dhcp", Type: "bool", Doc: "Whether addresses are given out by DHCP."}},
+			{Attr: builtin.Attr{Name: "dns_nameservers", Type: "list[str]", Doc: "Addresses of name servers, in order."}},
+			{builtin.Attr{Name: "allocation_pools", Type: "list[str]", Doc: "Ranges that addresses are given out from, as first-last, sorted."}, poolsOf},
+			{builtin.Attr{Name: "host_routes", Type: "dict[str, str]", Doc: "Routes that hosts get: next hop by destination."}, routesOf},
 			markAttr(),
 		},
 		users: func(ctx context.Context, cl *client.Client, id string) ([]string, error) {
@@ -69,11 +67,11 @@ type subnetArgs struct {
 	Name    string                 `star:"name,required" doc:"The name."`
 	Network effect.Reference       `star:"network,required" doc:"The network that it is part of; a name works too. Can't be changed."`
 	CIDR    effect.Text            `star:"cidr,required" doc:"Address range, such as 10.20.0.0/24. Can't be changed."`
-	Gateway effect.Text            `star:"gateway" doc:"Address of the gateway, or \"none\". Default: the first of the range."`
-	DHCP    *bool                  `star:"dhcp" doc:"Whether addresses are given out by DHCP. Default: True."`
-	DNS     []effect.Text          `star:"dns" doc:"Addresses of name servers, in order."`
-	Pools   []effect.Text          `star:"pools" doc:"Ranges to give out addresses from, such as 10.20.0.10-10.20.0.99. Default: the whole range."`
-	Routes  map[string]effect.Text `star:"routes" doc:"Routes that hosts get: next hop by destination."`
+	Gateway effect.Text            `star:"gateway_ip" doc:"Address of the gateway, or \"none\". Default: the first of the range."`
+	DHCP    *bool                  `star:"enable_dhcp" doc:"Whether addresses are given out by DHCP. Default: True."`
+	DNS     []effect.Text          `star:"dns_nameservers" doc:"Addresses of name servers, in order."`
+	Pools   []effect.Text          `star:"allocation_pools" doc:"Ranges to give out addresses from, such as 10.20.0.10-10.20.0.99. Default: the whole range."`
+	Routes  map[string]effect.Text `star:"host_routes" doc:"Routes that hosts get: next hop by destination."`
 	Adopt   bool                   `star:"adopt" doc:"Take over a subnet of that name that lacks this recipe's mark."`
 	Replace bool                   `star:"replace" doc:"Where what can't be changed differs, delete the subnet and make it anew."`
 }
@@ -85,7 +83,7 @@ func subnetVerbs() builtin.Noun {
 		Doc:     "Make a subnet be there with the given settings. What isn't given isn't compared.",
 		Returns: "openstack.subnet",
 		Example: "net = cloud.network.ensure(\"mgmt\")\n" +
-			`sub = cloud.subnet.ensure("mgmt", network = net, cidr = "10.20.0.0/24", dns = ["10.20.0.2"])`,
+			`sub = cloud.subnet.ensure("mgmt", network = net, cidr = "10.20.0.0/24", dns_nameservers = ["10.20.0.2"])`,
 		Effect: builtin.Changes,
 		Errors: []fault.Kind{fault.Exists, fault.Invalid, fault.Quota},
 		Run: func(ctx context.Context, c *Cloud, a subnetArgs) (any, error) {
@@ -130,23 +128,23 @@ func (a subnetArgs) fields(ctx context.Context, c *Cloud, cl *client.Client) ([]
 	switch {
 	case a.Gateway.Empty():
 	case a.Gateway.Known() && a.Gateway.Reveal() == "none":
-		fs = append(fs, field{attr: "gateway", key: "gateway_ip", want: "", send: null{}})
+		fs = append(fs, field{attr: "gateway_ip", want: "", send: null{}})
 	default:
-		fs = append(fs, addressField("gateway", "gateway_ip", a.Gateway, false)...)
+		fs = append(fs, addressField("gateway_ip", "", a.Gateway, false)...)
 	}
-	fs = append(fs, boolField("dhcp", "enable_dhcp", a.DHCP)...)
-	dns := listField("dns", "dns_nameservers", a.DNS, false)
+	fs = append(fs, boolField("enable_dhcp", "", a.DHCP)...)
+	dns := listField("dns_nameservers", "", a.DNS, false)
 	for _, f := range dns {
 		canonicalAddresses(f.want.([]any))
 	}
 	fs = append(fs, dns...)
-	if pools := listField("pools", "allocation_pools", a.Pools, true); pools != nil {
+	if pools := listField("allocation_pools", "", a.Pools, true); pools != nil {
 		var send []any
 		for i, x := range pools[0].want.([]any) {
 			s, _ := x.(string)
 			first, last, ok := strings.Cut(s, "-")
 			if !ok && known(x) {
-				return nil, fault.New(fault.Invalid, "pools: %q is no range such as 10.20.0.10-10.20.0.99", s)
+				return nil, fault.New(fault.Invalid, "allocation_pools: %q is no range such as 10.20.0.10-10.20.0.99", s)
 			}
 			if ok {
 				first, last = canonicalAddress(strings.TrimSpace(first)), canonicalAddress(strings.TrimSpace(last))
@@ -159,7 +157,7 @@ func (a subnetArgs) fields(ctx context.Context, c *Cloud, cl *client.Client) ([]
 	}
 	if a.Routes != nil {
 		want, send := routeList(a.Routes)
-		fs = append(fs, field{attr: "routes", key: "host_routes", want: want, send: send})
+		fs = append(fs, field{attr: "host_routes", want: want, send: send})
 	}
 	version := 4
 	if a.CIDR.Known() && strings.Contains(a.CIDR.Reveal(), ":") {

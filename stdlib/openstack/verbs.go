@@ -97,12 +97,11 @@ func (n *noun) listVerb() builtin.Func {
 
 // matches reports whether a listed resource is among those asked for.
 func matches(obj client.Object, a listArgs) bool {
-	mark := markOf(obj).(string)
 	name, named := obj["name"].(string)
 	if !named {
-		name = mark[strings.LastIndex(mark, "/")+1:]
+		name = nameInMark(obj)
 	}
-	return (a.Name == "" || name == a.Name) && strings.HasPrefix(mark, a.Mark)
+	return (a.Name == "" || name == a.Name) && strings.HasPrefix(markOf(obj).(string), a.Mark)
 }
 
 // readList reads a list through the door and returns it as objects.
