@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
 // The fold levels: what the tree leaves out where it is higher than the
@@ -271,23 +269,3 @@ func (f *frame) totals() string {
 	}
 	return text + f.paint(dim, " | "+took(f.now.Sub(f.m.start)))
 }
-
-// above returns what scrolls past above the tree for an event: changes, logs,
-// failures; not what the tree itself shows.
-func (t *teller) above(e effect.Event) string {
-	switch e.Kind {
-	case effect.StepStart, effect.StepSkip, effect.Progress, effect.Waiting:
-		return ""
-	case effect.StepEnd:
-		// A recipe that failed by one of its steps is told by that step.
-		if e.Err == nil || !within(reasonOf(e.Err, t.cfg.Redactor).step, e.Step) {
-			t.forget(e.Step)
-			return ""
-		}
-	}
-	return t.lines(e)
-}
-
-// within reports whether a failure that names a step, or none, is that of the
-// step at path itself.
-func within(step, path string) bool { return step == "" || step == path }

@@ -169,30 +169,6 @@ func (t *teller) stepEnd(e effect.Event) string {
 	return t.line(e.Step, red, head+": "+r.message) + t.hint(e.Step, r)
 }
 
-// ownerOf returns the step whose counts an op at path belongs to: that of the
-// item's step.
-func ownerOf(path string) string {
-	if strings.HasSuffix(path, "]") {
-		if i := strings.LastIndexByte(path, '['); i > strings.LastIndexByte(path, '/') {
-			return path[:i]
-		}
-	}
-	return path
-}
-
-// parentOf returns the path of the step that the one at path is part of: the
-// recipe's, or the one whose item it is. It is "" for a step of the recipe that
-// runs.
-func parentOf(path string) string {
-	if owner := ownerOf(path); owner != path {
-		return owner
-	}
-	if i := strings.LastIndexByte(path, '/'); i > 0 {
-		return path[:i]
-	}
-	return ""
-}
-
 func (t *teller) opEnd(e effect.Event) string {
 	target := clean(t.cfg.Redactor.String(e.Target))
 	if e.Err != nil {

@@ -136,15 +136,6 @@ func (b *branch) sortItems() {
 	slices.SortStableFunc(b.parts, func(x, y *branch) int { return itemOf(x.name) - itemOf(y.name) })
 }
 
-// itemOf returns the index of an item's name, "[2]", or -1 for another.
-func itemOf(name string) int {
-	var i int
-	if n, err := fmt.Sscanf(name, "[%d]", &i); n == 1 && err == nil {
-		return i
-	}
-	return -1
-}
-
 // shows reports whether there is anything to show below b.
 func (b *branch) shows() bool {
 	return len(b.changes) > 0 || len(b.stops) > 0 || slices.ContainsFunc(b.parts, (*branch).shows)

@@ -132,3 +132,23 @@ func rowsOf(lines []string, width int) int {
 	}
 	return n
 }
+
+// above returns what scrolls past above the tree for an event: changes, logs,
+// failures; not what the tree itself shows.
+func (t *teller) above(e effect.Event) string {
+	switch e.Kind {
+	case effect.StepStart, effect.StepSkip, effect.Progress, effect.Waiting:
+		return ""
+	case effect.StepEnd:
+		// A recipe that failed by one of its steps is told by that step.
+		if e.Err == nil || !within(reasonOf(e.Err, t.cfg.Redactor).step, e.Step) {
+			t.forget(e.Step)
+			return ""
+		}
+	}
+	return t.lines(e)
+}
+
+// within reports whether a failure that names a step, or none, is that of the
+// step at path itself.
+func within(step, path string) bool { return step == "" || step == path }
