@@ -56,7 +56,13 @@ func TestAutoOnATerminal(t *testing.T) {
 			}
 		}
 	}()
-	v := New(Config{Err: inner})
+	env := map[string]string{"TERM": "dumb"}
+	getenv := func(name string) string { return env[name] }
+	if v, ok := New(Config{Err: inner, Getenv: getenv}).(*plain); !ok || v.Close() != nil {
+		t.Errorf("a dumb terminal gets %T", v)
+	}
+	env["TERM"] = "xterm"
+	v := New(Config{Err: inner, Getenv: getenv})
 	v.Event(effect.Event{Time: epoch, Kind: effect.StepStart, Step: "build"})
 	v.Event(effect.Event{Time: epoch, Kind: effect.Progress, Step: "build", Message: strings.Repeat("long ", 20)})
 	v.Event(effect.Event{Time: epoch, Kind: effect.Log, Step: "build", Message: "hello"})

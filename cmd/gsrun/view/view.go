@@ -53,6 +53,9 @@ type Config struct {
 	// what was observed in the world may hold one as plain text. May be nil.
 	Redactor *effect.Redactor
 	Clock    effect.Clock // nil means the machine's own
+	// Getenv reads the environment, by which Auto tells what the terminal can
+	// show; nil means the process's own.
+	Getenv func(string) string
 }
 
 // A View shows the events of one run.
@@ -78,10 +81,11 @@ func New(c Config) View {
 		c.Err = io.Discard
 	}
 	if c.Kind == Auto || c.Kind == "" {
-		c.Kind = Plain
-		if fd, ok := terminal(c.Err); ok && term.IsTerminal(fd) {
-			c.Kind = Tree
+		if c.Getenv == nil {
+			c.Getenv = os.Getenv
 		}
+		f, _ := c.Err.(*os.File)
+		c.Kind = Detect(f, c.Getenv).Kind
 	}
 	switch c.Kind {
 	case JSON:
