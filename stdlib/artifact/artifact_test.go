@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -29,19 +32,28 @@ func digest(s string) string {
 // mirror serves small files, one of them only at the third try.
 func mirror(t *testing.T) (string, *client.Lock) {
 	const host = "/upstream.example.org/"
-	files := map[string]string{"app.yaml": "hello: world\n", "changed": "new", "binary": "\xff\xfe", "flaky": "at last"}
+	files := map[string]string{"app.yaml": "hello: world\n", "changed": "new", "binary": "\xff\xfe", "flaky": "at last",
+		"private": "p", "down": "d", "broken": "b", "large": strings.Repeat("x", 2000)}
 	var asked atomic.Int32
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		content, ok := files[r.URL.Path[len(host):]]
 		switch {
 		case !ok:
 			http.NotFound(w, r)
 		case r.URL.Path == host+"flaky" && asked.Add(1) < 3:
 			w.WriteHeader(http.StatusServiceUnavailable)
+		case r.URL.Path == host+"private":
+			w.WriteHeader(http.StatusForbidden)
+		case r.URL.Path == host+"down":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case r.URL.Path == host+"broken":
+			panic(http.ErrAbortHandler)
 		default:
 			_, _ = w.Write([]byte(content))
 		}
 	}))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // a connection is broken on purpose
+	srv.Start()
 	t.Cleanup(srv.Close)
 	lock := client.NewLock("test.lock")
 	files["gone"] = "gone"
@@ -59,7 +71,7 @@ func mirror(t *testing.T) (string, *client.Lock) {
 
 func options(t *testing.T, mode effect.Mode, fetched func(client.File)) startest.Options {
 	url, lock := mirror(t)
-	m := artifact.Module(artifact.Config{Lock: lock, Mirror: url, Cache: t.TempDir(), Fetched: fetched})
+	m := artifact.Module(artifact.Config{Lock: lock, Mirror: url, Cache: t.TempDir(), MaxSize: 1000, Fetched: fetched})
 	t.Cleanup(func() {
 		if err := m.Recv.(*artifact.Fetcher).Close(); err != nil {
 			t.Error(err)

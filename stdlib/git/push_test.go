@@ -101,6 +101,25 @@ assert.eq(st.commit, repo.resolve("main"))`+"\n"); err != nil {
 	}
 }
 
+// A race that is lost every time ends as a conflict; nothing is forced.
+func TestAlwaysLosing(t *testing.T) {
+	s := gittest.NewServer(t)
+	opts := options(t, s, effect.Apply)
+	var n atomic.Int32
+	s.Hook(func(service string) {
+		if service == "git-receive-pack" {
+			s.Commit("gitops", "main", map[string]string{"theirs": fmt.Sprintln(n.Add(1))})
+		}
+	})
+	err := script(t, opts, openRepo+"repo.write('ours', '1\\n')\nrepo.commit('Ours')\nrepo.push()\n")
+	if fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "somebody else pushed first") {
+		t.Errorf("got %s %v", fault.KindOf(err), err)
+	}
+	if n.Load() != 4 || strings.Contains(s.Git("gitops", "log", "--format=%s", "main"), "Ours") {
+		t.Errorf("after %d tries the log is\n%s", n.Load(), s.Git("gitops", "log", "--format=%s", "main"))
+	}
+}
+
 // What was made from a file that somebody else changed since isn't pushed.
 func TestReadModifyWriteRace(t *testing.T) {
 	s := gittest.NewServer(t)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,6 +24,7 @@ import (
 const (
 	maxRedirects  = 10
 	maxResumes    = 100
+	dialTimeout   = 30 * time.Second
 	headerTimeout = time.Minute
 	// stallTimeout is how long a download may bring no byte before the
 	// connection counts as broken.
@@ -36,7 +38,7 @@ const (
 func (c *Client) client() *http.Client {
 	c.once.Do(func() {
 		own := &http.Client{Transport: &http.Transport{
-			ForceAttemptHTTP2: true, ResponseHeaderTimeout: headerTimeout,
+			ForceAttemptHTTP2: true, DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, ResponseHeaderTimeout: headerTimeout,
 			TLSHandshakeTimeout: 20 * time.Second, IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 4,
 		}}
 		if c.HTTP != nil {

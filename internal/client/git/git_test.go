@@ -28,6 +28,11 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("%s: got %v (%v), want %s", raw, u, err, want)
 		}
 	}
+	for raw, want := range map[string]string{"git@h:a/b.git": "a/b.git", "git@h:/a/b.git": "/a/b.git", "ssh://h/a/b.git": "/a/b.git"} {
+		if u, err := git.ParseURL(raw); err != nil || u.Path != want {
+			t.Errorf("%s: got the path %v (%v), want %s", raw, u, err, want)
+		}
+	}
 	for _, bad := range []string{"", "x", "/path/to/repo", "file:///x", "https://", "https://host", "https://host/", "ssh://host/a b", "https://u:hunter2@h/p", "https://h/p?x=1", "git@host:a\nb", "https://h/%zz"} {
 		u, err := git.ParseURL(bad)
 		if fault.KindOf(err) != fault.Invalid {

@@ -89,8 +89,8 @@ func ParseURL(raw string) (*url.URL, error) {
 		return nil, refuse("%q has blanks in it", raw)
 	}
 	if m := scpLike.FindStringSubmatch(raw); m != nil && !strings.Contains(raw, "://") {
-		// A path relative to the user's home: Git servers take both forms alike.
-		u := &url.URL{Scheme: "ssh", Host: m[2], Path: "/" + strings.TrimPrefix(m[3], "/")}
+		// Without a slash the path is relative to the user's home, and is sent so.
+		u := &url.URL{Scheme: "ssh", Host: m[2], Path: m[3]}
 		if m[1] != "" {
 			u.User = url.User(m[1])
 		}
