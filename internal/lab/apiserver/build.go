@@ -89,6 +89,8 @@ func Build(ctx context.Context, source, cache string, progress func(string)) (st
 	folder := filepath.Join(cache, "kubernetes-"+digest)
 	program := filepath.Join(folder, "kubernetes")
 	if _, err := os.Stat(program); err == nil {
+		now := time.Now()
+		_ = os.Chtimes(program, now, now) // in use: see removeUnused
 		return program, nil
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -107,7 +109,25 @@ func Build(ctx context.Context, source, cache string, progress func(string)) (st
 	if err := compile(ctx, source, program, progress); err != nil {
 		return "", err
 	}
+	removeUnused(cache, time.Now().Add(-unused))
 	return program, nil
+}
+
+// unused is how long a built program is kept after its last use: each is over 100 MB.
+const unused = 14 * 24 * time.Hour
+
+// removeUnused removes the programs of other sources that nobody has used since. A failure only
+// leaves them there.
+func removeUnused(cache string, since time.Time) {
+	programs, err := filepath.Glob(filepath.Join(cache, "kubernetes-*", "kubernetes"))
+	if err != nil {
+		return
+	}
+	for _, program := range programs {
+		if info, err := os.Stat(program); err == nil && info.ModTime().Before(since) {
+			_ = os.RemoveAll(filepath.Dir(program))
+		}
+	}
 }
 
 // compile builds source into program, by way of a file beside it.

@@ -2,12 +2,14 @@ package apiserver_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/apiserver"
@@ -65,10 +67,17 @@ func TestBuildOnce(t *testing.T) {
 	if out, err := exec.Command(paths[0]).CombinedOutput(); err != nil || string(out) != "hello\n" {
 		t.Errorf("the program says %q, %v", out, err)
 	}
-	// Another source is another program.
+	// Another source is another program, whose build removes what hasn't been used for long.
+	long := time.Now().Add(-30 * 24 * time.Hour)
+	if err := os.Chtimes(paths[0], long, long); err != nil {
+		t.Fatal(err)
+	}
 	other, err := apiserver.Build(t.Context(), source(t, strings.Replace(hello, "hello", "hi", 1)), cache, progress)
 	if err != nil || other == paths[0] {
 		t.Errorf("another source: %s, %v", other, err)
+	}
+	if _, err := os.Stat(paths[0]); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("unused for long, but there: %v", err)
 	}
 }
 

@@ -48,6 +48,7 @@ type Node struct {
 // Pace is how long things take. A zero takes the default.
 type Pace struct {
 	Pod       time.Duration // from scheduled to ready: 150 ms
+	Stop      time.Duration // a pod's end, in which it still serves: 500 ms
 	Finish    time.Duration // how long a Job's container runs: 200 ms
 	Issue     time.Duration // signing a certificate: 100 ms
 	Network   time.Duration // a workload cluster's network and load balancer: 300 ms
@@ -65,7 +66,7 @@ func (p Pace) withDefaults() Pace {
 		field *time.Duration
 		value time.Duration
 	}{
-		{&p.Pod, 150 * time.Millisecond}, {&p.Finish, 200 * time.Millisecond}, {&p.Issue, 100 * time.Millisecond},
+		{&p.Pod, 150 * time.Millisecond}, {&p.Stop, 500 * time.Millisecond}, {&p.Finish, 200 * time.Millisecond}, {&p.Issue, 100 * time.Millisecond},
 		{&p.Network, 300 * time.Millisecond}, {&p.Machine, 300 * time.Millisecond}, {&p.Join, 200 * time.Millisecond},
 		{&p.Delete, 100 * time.Millisecond}, {&p.Git, 200 * time.Millisecond}, {&p.Retry, 100 * time.Millisecond},
 		{&p.Drift, time.Second}, {&p.Reconcile, 100 * time.Millisecond},

@@ -19,19 +19,26 @@ metadata: {name: own, namespace: default}
 spec: {selfSigned: {}}
 `
 
-// denied applies an object, and wants it to be refused with each of the texts.
+// denied applies an object until it is refused with all of the texts: while a Deployment is being
+// replaced, its webhook may not answer for a moment.
 func (l *lab) denied(text string, want ...string) {
 	l.t.Helper()
 	o := parse(l.t, text)[0]
-	err := l.try(o, "")
-	for _, w := range want {
-		if err == nil || !strings.Contains(err.Error(), w) {
-			l.t.Errorf("applying %s %s: got %v, want %q", o.GetKind(), o.GetName(), err, w)
+	l.await("refusing "+o.GetKind()+" "+o.GetName(), func() error {
+		err := l.try(o, "")
+		if err == nil {
+			l.t.Fatalf("%s %s was let in, want %q", o.GetKind(), o.GetName(), want)
 		}
-	}
+		for _, w := range want {
+			if !strings.Contains(err.Error(), w) {
+				return fmt.Errorf("got %w, want %q", err, w)
+			}
+		}
+		return nil
+	})
 }
 
-// pods returns what the containers of the pods of a namespace wait for.
+// waiting returns what the containers of the pods of a namespace wait for.
 func (l *lab) waiting(namespace string) string {
 	list, err := l.client.Resource(podsAt).Namespace(namespace).List(l.ctx, metav1.ListOptions{})
 	if err != nil {

@@ -127,7 +127,7 @@ func (k *kubelet) networkReady() bool {
 func (k *kubelet) pod(ctx context.Context, o *object) (time.Duration, error) {
 	phase := text(o.Object, "status", "phase")
 	if o.GetDeletionTimestamp() != nil {
-		if left := k.wait(o, "stop", k.Pace.Delete); left > 0 {
+		if left := k.wait(o, "stop", k.Pace.Stop); left > 0 {
 			return left, nil
 		}
 		now, uid := int64(0), o.GetUID()

@@ -129,22 +129,29 @@ func (w *webhooks) connect(rw http.ResponseWriter, r *http.Request, inner *queue
 	}))
 }
 
-// backends returns the ready pods behind a Service.
+// backends returns the pods behind a Service that answer: the ready ones, or else, as kube-proxy
+// has it, those that are ending but still serve.
 func (w *webhooks) backends(service *object) []*object {
-	var found []*object
+	var ready, ending []*object
 	for _, slice := range w.list(slicesOf, service.GetNamespace(), func(o *object) bool {
 		return o.GetLabels()["kubernetes.io/service-name"] == service.GetName()
 	}) {
 		for _, endpoint := range array(slice.Object, "endpoints") {
-			if table(endpoint, "conditions")["ready"] != true {
-				continue
-			}
-			if pod, _ := w.get(pods, service.GetNamespace(), text(endpoint, "targetRef", "name")); pod != nil {
-				found = append(found, pod)
+			pod, _ := w.get(pods, service.GetNamespace(), text(endpoint, "targetRef", "name"))
+			conditions := table(endpoint, "conditions")
+			switch {
+			case pod == nil:
+			case conditions["ready"] == true:
+				ready = append(ready, pod)
+			case conditions["serving"] == true && conditions["terminating"] == true:
+				ending = append(ending, pod)
 			}
 		}
 	}
-	return found
+	if len(ready) > 0 {
+		return ready
+	}
+	return ending
 }
 
 // certificate returns what the pods behind service serve with: the pair in a Secret that they
