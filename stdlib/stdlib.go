@@ -11,11 +11,25 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 	"git.vanillacore.net/govstack/gsrun/stdlib/artifact"
+	"git.vanillacore.net/govstack/gsrun/stdlib/base64"
 	"git.vanillacore.net/govstack/gsrun/stdlib/crypto"
+	"git.vanillacore.net/govstack/gsrun/stdlib/csv"
+	"git.vanillacore.net/govstack/gsrun/stdlib/git"
+	"git.vanillacore.net/govstack/gsrun/stdlib/hash"
+	"git.vanillacore.net/govstack/gsrun/stdlib/json"
 	"git.vanillacore.net/govstack/gsrun/stdlib/kube"
+	"git.vanillacore.net/govstack/gsrun/stdlib/log"
+	"git.vanillacore.net/govstack/gsrun/stdlib/math"
+	"git.vanillacore.net/govstack/gsrun/stdlib/net"
 	"git.vanillacore.net/govstack/gsrun/stdlib/openstack"
+	"git.vanillacore.net/govstack/gsrun/stdlib/path"
+	"git.vanillacore.net/govstack/gsrun/stdlib/re"
 	"git.vanillacore.net/govstack/gsrun/stdlib/secret"
 	"git.vanillacore.net/govstack/gsrun/stdlib/ssh"
+	"git.vanillacore.net/govstack/gsrun/stdlib/template"
+	startime "git.vanillacore.net/govstack/gsrun/stdlib/time"
+	"git.vanillacore.net/govstack/gsrun/stdlib/toml"
+	"git.vanillacore.net/govstack/gsrun/stdlib/yaml"
 )
 
 // An Env is what the modules of one run work with. The zero Env gives modules
@@ -37,11 +51,25 @@ type Env struct {
 func Modules(e Env) []*builtin.Module {
 	return []*builtin.Module{
 		artifact.Module(artifact.Config{Lock: e.Lock, Mirror: e.Mirror, Cache: e.Cache}),
+		base64.Module(base64.Config{}),
 		crypto.Module(crypto.Config{Store: e.Generated, Now: e.Now}),
+		csv.Module(csv.Config{}),
+		git.Module(git.Config{Now: e.Now}),
+		hash.Module(hash.Config{}),
+		json.Module(json.Config{}),
 		kube.Module(kube.Config{}),
+		log.Module(log.Config{}),
+		math.Module(math.Config{}),
+		net.Module(net.Config{}),
 		openstack.Module(openstack.Config{CloudsFile: e.CloudsFile, HostKeys: e.HostKeys}),
+		path.Module(path.Config{}),
+		re.Module(re.Config{}),
 		secret.Module(secret.Config{Sources: e.Sources, Readers: e.Readers, Store: e.Generated}),
 		ssh.Module(ssh.Config{}),
+		template.Module(template.Config{}),
+		startime.Module(startime.Config{}),
+		toml.Module(toml.Config{}),
+		yaml.Module(yaml.Config{}),
 	}
 }
 

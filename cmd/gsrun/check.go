@@ -37,9 +37,26 @@ func (a *app) checkCmd() *cobra.Command {
 }
 
 func (a *app) check(cmd *cobra.Command, name string, p place) error {
-	_, r, s, _, err := a.loadOnly(cmd.Context(), name, p)
+	s, err := a.findSite(p)
 	if err != nil {
 		return err
+	}
+	src, err := findRecipe(name, s)
+	if err != nil {
+		return err
+	}
+	e := textEngine(src)
+	globals, err := e.Globals(src.path)
+	if err != nil {
+		return explain(e, err)
+	}
+	if globals["main"] == nil {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: no recipe, %d definitions\n", name, len(globals))
+		return nil
+	}
+	r, err := e.Load(src.path)
+	if err != nil {
+		return explain(e, err)
 	}
 	if s != nil {
 		if err := checkSiteInputs(r, s.InputsOf(r.Path)); err != nil {

@@ -46,7 +46,7 @@ func (a *app) planRecipe(cmd *cobra.Command, args []string, f *runFlags, detaile
 		ID: id, Site: runtimeSite(x.site), Inputs: inputs, Door: door, Vault: x.vault})
 	closeErr := v.Close()
 	data := view.PlanData{Recipe: x.recipe.Path, Changes: door.Planned(), Steps: res.Steps, Stops: stops.All(), Order: stepOrder(x.recipe, ""), Unchanged: door.Counts().Unchanged}
-	t := a.terminal()
+	t := a.terminal(a.stdout)
 	opts := view.PlanOptions{Color: t.Color, ASCII: t.ASCII, Full: full, Redactor: door.Redactor}
 	write := view.Plan
 	if view.Kind(f.output) == view.JSON {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -107,7 +108,7 @@ func (a *app) help(cmd *cobra.Command, recipe string, f *runFlags) error {
 // door returns the door of a run, and the view that it reports to.
 func (a *app) door(mode effect.Mode, verb view.Verb, f *runFlags, more func(effect.Event)) (*effect.Door, view.View) {
 	redactor := new(effect.Redactor)
-	terminal := a.terminal()
+	terminal := a.terminal(a.stderr)
 	v := view.New(view.Config{Kind: view.Kind(f.output), Out: a.stdout, Err: a.stderr, Color: terminal.Color, ASCII: terminal.ASCII,
 		Verb: verb, Verbose: f.verbose, Redactor: redactor})
 	emit := v.Event
@@ -117,8 +118,9 @@ func (a *app) door(mode effect.Mode, verb view.Verb, f *runFlags, more func(effe
 	return &effect.Door{Mode: mode, Clock: effect.SystemClock{}, Emit: emit, Redactor: redactor}, v
 }
 
-func (a *app) terminal() view.Terminal {
-	f, _ := a.stderr.(*os.File)
+// terminal says what an output of gsrun's can show.
+func (a *app) terminal(w io.Writer) view.Terminal {
+	f, _ := w.(*os.File)
 	return view.Detect(f, a.getenv)
 }
 
@@ -189,7 +191,7 @@ func (a *app) summary(f *runFlags, door *effect.Door, s view.SummaryData) error 
 	if view.Kind(f.output) == view.JSON {
 		return view.SummaryJSON(a.stdout, s, view.SummaryOptions{Redactor: door.Redactor})
 	}
-	t := a.terminal()
+	t := a.terminal(a.stdout)
 	return view.Summary(a.stdout, s, view.SummaryOptions{Color: t.Color, ASCII: t.ASCII, Redactor: door.Redactor})
 }
 

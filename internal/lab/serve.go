@@ -15,17 +15,13 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/control"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/gitserver"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/mirror"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
 )
-
-// repository is the Git repository that the spokes live in.
-const repository = "gitops"
 
 // Serve runs a lab in the folder dir until ctx ends. Its log lines go to log.
 func Serve(ctx context.Context, dir string, log io.Writer) error {
@@ -61,7 +57,7 @@ type server struct {
 	lock   *os.File
 	logs   []*os.File
 	world  *world
-	git    *gitServer
+	git    *gitserver.Server
 	http   []*http.Server
 	wg     sync.WaitGroup
 	broken chan error
@@ -183,35 +179,6 @@ func (s *server) startCloud(password string, keys gitKeys) error {
 		ConsoleLog:   w.console,
 	})
 	return nil
-}
-
-// gitKeys open the repository of spokes.
-type gitKeys struct {
-	private []byte // OpenSSH PEM
-	public  ssh.PublicKey
-	host    ssh.PublicKey // of the Git server
-}
-
-// access says whether the credential that a cluster has for a repository
-// opens it.
-func (k gitKeys) access(url string, credential map[string][]byte) error {
-	signer, err := ssh.ParsePrivateKey(credential["sshPrivateKey"])
-	if err != nil {
-		return fault.New(fault.Denied, "the credential for %s has no key: %v", url, err)
-	}
-	if string(signer.PublicKey().Marshal()) != string(k.public.Marshal()) {
-		return fault.New(fault.Denied, "permission denied (publickey)")
-	}
-	return nil
-}
-
-// repositoryFolder returns the bare repository that a URL of the lab's Git
-// server stands for.
-func (s *server) repositoryFolder(url string) (string, bool) {
-	if url == s.git.URL(repository) {
-		return filepath.Join(s.dir, "git", repository+".git"), true
-	}
-	return "", false
 }
 
 // close stops all parts, the last one started first.

@@ -14,10 +14,10 @@ import (
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
-	"go.starlark.net/syntax"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/dialect"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
@@ -51,11 +51,14 @@ func runFile(t *testing.T, file string, opts Options) {
 	ran := 0
 	predeclared := Predeclared(opts)
 	thread := &starlark.Thread{Name: file, Print: func(_ *starlark.Thread, msg string) { t.Log(msg) }}
-	globals, err := starlark.ExecFileOptions(&syntax.FileOptions{Set: true}, thread, file, src, predeclared)
+	f, err := dialect.Compile(file, src, predeclared.Has)
 	if err != nil {
 		t.Fatal(Explain(err))
 	}
-	globals.Freeze()
+	globals, err := f.Init(thread, predeclared)
+	if err != nil {
+		t.Fatal(Explain(err))
+	}
 	for _, name := range globals.Keys() {
 		fn, ok := globals[name].(*starlark.Function)
 		if !ok || !strings.HasPrefix(name, "test_") {
@@ -114,6 +117,7 @@ func Predeclared(opts Options) starlark.StringDict {
 			"true":     starlark.NewBuiltin("assert.true", assertTrue),
 			"contains": starlark.NewBuiltin("assert.contains", assertContains),
 			"fails":    starlark.NewBuiltin("assert.fails", assertFails),
+			"secret":   starlark.NewBuiltin("assert.secret", assertSecret),
 			"unknown":  starlark.NewBuiltin("assert.unknown", assertUnknown),
 		}},
 	}
@@ -173,6 +177,18 @@ func assertUnknown(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
 	}
 	if _, ok := x.(effect.Unknown); !ok {
 		return nil, fmt.Errorf("got %v, want a value that isn't known yet", x)
+	}
+	return starlark.None, nil
+}
+
+// assertSecret checks that a value is secret, and shows as one.
+func assertSecret(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var x starlark.Value
+	if err := starlark.UnpackPositionalArgs(b.Name(), args, kwargs, 1, &x); err != nil {
+		return nil, err
+	}
+	if s, ok := x.(*effect.Secret); !ok || s.String() != effect.Mask {
+		return nil, fmt.Errorf("got %v, want a secret", x)
 	}
 	return starlark.None, nil
 }
