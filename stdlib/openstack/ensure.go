@@ -242,6 +242,12 @@ func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object
 	}
 	obj, err := o.noun.create(ctx, cl, body)
 	o.lost = lostAnswer(err)
+	if fault.KindOf(err) == fault.Conflict && o.noun.rivals != nil {
+		names, rerr := o.noun.rivals(ctx, cl, body)
+		if rerr == nil {
+			err = blamed(err, names)
+		}
+	}
 	return obj, err
 }
 

@@ -114,6 +114,11 @@ func serverPort(ctx context.Context, cl *client.Client, server effect.Reference)
 	}
 	switch len(ports) {
 	case 0:
+		if _, err := getServer(ctx, cl, server.ID.Reveal()); err == nil {
+			return nil, fault.New(fault.Unavailable, "server %s has no port yet", server) // Neutron may list it a moment later
+		} else if fault.KindOf(err) != fault.NotFound {
+			return nil, err
+		}
 		return nil, fault.Hinted(fault.NotFound, "pass what server.ensure returned, or a server's id", "server %s has no port", server)
 	case 1:
 		return str(ports[0], "id"), nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
@@ -31,7 +32,8 @@ func Module(c Config) *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name: "openstack",
 		Doc: "OpenStack: networks, servers, images and what belongs to them, in one project of one cloud. What a recipe makes bears an owner mark " +
-			"(in the description, or in a property of an image), by which the next run finds it.",
+			"(in the description, or in a property of an image), by which the next run finds it. " +
+			"Servers are spoken of with Nova's microversion " + client.ServerVersion + ", the rest of Nova with 2.1: any cloud since 2016 will do.",
 		Recv:  &Clouds{config: c, clouds: make(map[string]*Cloud)},
 		Funcs: []builtin.Func{connect()},
 		Types: []*builtin.Type{cloudType(), serverType()},

@@ -74,8 +74,11 @@ func portUsers(ctx context.Context, cl *client.Client, query url.Values) ([]stri
 	var out []string
 	for _, p := range ports {
 		s := "port " + str(p, "id")
+		if name := str(p, "name"); name != "" {
+			s = "port " + name + " (" + str(p, "id") + ")"
+		}
 		if owner := str(p, "device_owner"); owner != "" {
-			s += " (" + owner + " of " + str(p, "device_id") + ")"
+			s += ", which is " + owner + " of " + str(p, "device_id")
 		}
 		out = append(out, s)
 	}

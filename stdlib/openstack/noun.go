@@ -28,6 +28,8 @@ type noun struct {
 	release func(ctx context.Context, cl *client.Client, obj client.Object) error
 	// users names what uses a resource, for the hint when it can't be deleted; may be nil.
 	users func(ctx context.Context, cl *client.Client, id string) ([]string, error)
+	// rivals names what stands in the way of a create that met a conflict; may be nil.
+	rivals func(ctx context.Context, cl *client.Client, body client.Object) ([]string, error)
 }
 
 // An attr is an attribute that recipes see.

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"net/url"
 	"strings"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
@@ -44,7 +45,26 @@ func portNoun() *noun {
 			}
 			return []string{str(p, "device_owner") + " " + str(p, "device_id")}, nil
 		},
+		rivals: addressRivals,
 	}
+}
+
+// addressRivals names the ports that have the addresses which a new one asks for.
+func addressRivals(ctx context.Context, cl *client.Client, body client.Object) ([]string, error) {
+	var out []string
+	wanted, _ := body["fixed_ips"].([]any)
+	for _, w := range wanted {
+		ip := str(w.(client.Object), "ip_address")
+		if ip == "" {
+			continue
+		}
+		users, err := portUsers(ctx, cl, url.Values{"network_id": {str(body, "network_id")}, "fixed_ips": {"ip_address=" + ip}})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, users...)
+	}
+	return out, nil
 }
 
 // pairsOf writes allowed address pairs as text; the port's own hardware

@@ -48,8 +48,16 @@ func (n *noun) inUse(ctx context.Context, cl *client.Client, id string, err erro
 		return err
 	}
 	users, uerr := n.users(ctx, cl, id)
-	if uerr != nil || len(users) == 0 {
+	if uerr != nil {
 		return err // the first error says what went wrong
+	}
+	return blamed(err, users)
+}
+
+// blamed adds to a conflict, as its hint, who is in the way.
+func blamed(err error, users []string) error {
+	if len(users) == 0 {
+		return err
 	}
 	return &fault.Error{Kind: fault.Conflict, Hint: "it is used by " + joinSome(users), After: fault.AfterOf(err), Err: err}
 }

@@ -33,15 +33,7 @@ func securityGroupNoun() *noun {
 			markAttr(),
 		},
 		users: func(ctx context.Context, cl *client.Client, id string) ([]string, error) {
-			ports, err := cl.List(ctx, client.Call{Service: client.Network, Path: "/ports", Query: url.Values{"security_groups": {id}}}, "ports")
-			if err != nil {
-				return nil, err
-			}
-			var out []string
-			for _, p := range ports {
-				out = append(out, "port "+str(p, "id")+" ("+str(p, "device_owner")+" of "+str(p, "device_id")+")")
-			}
-			return out, nil
+			return portUsers(ctx, cl, url.Values{"security_groups": {id}})
 		},
 	}
 }

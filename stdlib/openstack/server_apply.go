@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -74,7 +75,28 @@ func (o *serverOp) create(ctx context.Context, cl *client.Client) (string, error
 	}
 	made, err := cl.One(ctx, serverCall(http.MethodPost, "", client.Object{"server": body}), "server")
 	o.lost = lostAnswer(err)
+	if fault.KindOf(err) == fault.Conflict {
+		err = o.blame(ctx, cl, nics, err)
+	}
 	return str(made, "id"), err
+}
+
+// blame names what uses the ports that a new server asks for.
+func (o *serverOp) blame(ctx context.Context, cl *client.Client, nics []any, err error) error {
+	var users []string
+	for _, n := range nics {
+		if id := str(n.(client.Object), "port"); id != "" {
+			p, perr := portUsers(ctx, cl, url.Values{"id": {id}})
+			if perr != nil {
+				return err // the first error says what went wrong
+			}
+			users = append(users, p...)
+		}
+	}
+	if len(users) == 0 {
+		return err
+	}
+	return &fault.Error{Kind: fault.Conflict, Hint: "the ports are: " + joinSome(users), After: fault.AfterOf(err), Err: err}
 }
 
 func (o *serverOp) update(ctx context.Context, cl *client.Client, obj client.Object, c effect.Change) error {
