@@ -109,6 +109,13 @@ sshd:x:101:65534::/run/sshd:/usr/sbin/nologin
 	for _, f := range files {
 		try(s.Put(f.path, f.content, f.perm))
 	}
+	for _, line := range s.Config.HostKeys {
+		name := "ecdsa"
+		if strings.HasPrefix(line, "ssh-ed25519") {
+			name = "ed25519"
+		}
+		try(s.Put("/etc/ssh/ssh_host_"+name+"_key.pub", line+"\n", 0o644))
+	}
 	try(s.FS.Symlink(root, "../usr/lib/os-release", "/etc/os-release"))
 	try(s.FS.Symlink(root, "/usr/share/zoneinfo/Etc/UTC", "/etc/localtime"))
 	if err := first(steps); err != nil {

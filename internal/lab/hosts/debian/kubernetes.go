@@ -450,10 +450,14 @@ func (s *System) crictl(_ context.Context, p *machine.Proc) int {
 			words = append(words, a)
 		}
 	}
+	if slices.Contains(p.Args, "--version") {
+		p.Printf("%s version v1.37.0\n", p.Name())
+		return 0
+	}
 	if len(words) == 0 {
 		return p.Fail(1, "no command")
 	}
-	if slices.Contains([]string{"config"}, words[0]) {
+	if words[0] == "config" {
 		return 0
 	}
 	if code := s.needRuntime(p); code != 0 {

@@ -1,6 +1,7 @@
 package debian
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -678,6 +679,22 @@ func ruleWords() []string {
 		"cgroup vmap dup fwd hash flow l4proto nfproto protocol mh ah esp comp @th @nh @ll osf synproxy")
 }
 
+// selectors lists what may follow the words that name a protocol's header or a
+// packet's properties.
+func selectors() map[string][]string {
+	return map[string][]string{
+		"ip":     strings.Fields("saddr daddr protocol version ttl length dscp id frag-off checksum hdrlength ecn option"),
+		"ip6":    strings.Fields("saddr daddr nexthdr hoplimit version length dscp flowlabel ecn"),
+		"tcp":    strings.Fields("sport dport flags sequence ackseq window checksum option doff urgptr reserved"),
+		"udp":    strings.Fields("sport dport length checksum"),
+		"icmp":   strings.Fields("type code id sequence mtu gateway checksum"),
+		"icmpv6": strings.Fields("type code id sequence mtu checksum packet-too-big"),
+		"ct":     strings.Fields("state mark status direction helper expiration label original reply count zone id l3proto protocol bytes packets saddr daddr proto-src proto-dst"),
+		"meta":   strings.Fields("mark iif oif iifname oifname iiftype oiftype protocol nfproto l4proto length skuid skgid pkttype cpu priority random time day hour cgroup set ibrname obrname nftrace"),
+		"th":     strings.Fields("sport dport"),
+	}
+}
+
 // rule reads one rule and checks what it can: the words that it begins with,
 // addresses, ports and the chains and sets that it names.
 func (p *nftParser) rule(t *table, c *chain, first bool) error {
@@ -699,10 +716,21 @@ func (p *nftParser) rule(t *table, c *chain, first bool) error {
 	if words[0] == "comment" {
 		return nil
 	}
+	after := selectors()
+	depth := 0
 	for i, w := range words {
 		next := ""
 		if i+1 < len(words) {
 			next = words[i+1]
+		}
+		switch w {
+		case "{":
+			depth++
+		case "}":
+			depth--
+		}
+		if list := after[w]; list != nil && depth == 0 && (i == 0 || !slices.Contains([]string{"protocol", "l4proto", "nexthdr", "to", "==", "!=", "set", "type", "with"}, words[i-1])) && !slices.Contains(list, next) {
+			return fail("syntax error, unexpected %s", cmp.Or(next, "newline"))
 		}
 		switch w {
 		case "saddr", "daddr":

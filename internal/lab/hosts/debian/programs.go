@@ -11,8 +11,8 @@ import (
 const (
 	baseBin = "systemctl journalctl id whoami groups getent sudo su uname hostname hostnamectl timedatectl systemd-detect-virt cloud-init " +
 		"apt apt-get apt-cache apt-mark dpkg dpkg-query df free nproc ss lsblk uptime dmesg mount umount findmnt networkctl resolvectl localectl loginctl " +
-		"openssl ssh-keygen crontab logger lsb_release systemd-analyze systemd-tmpfiles udevadm passwd locale ping update-alternatives gpgv chsh"
-	baseSbin = "sysctl modprobe lsmod swapoff swapon ip useradd adduser usermod userdel deluser groupadd addgroup groupdel groupmod chpasswd reboot poweroff halt shutdown " +
+		"ip lsmod openssl ssh-keygen crontab logger lsb_release systemd-analyze systemd-tmpfiles udevadm passwd locale ping update-alternatives gpgv chsh"
+	baseSbin = "sysctl modprobe swapoff swapon useradd adduser usermod userdel deluser groupadd addgroup groupdel groupmod chpasswd reboot poweroff halt shutdown " +
 		"runuser visudo sshd cron ldconfig ifup ifdown rmmod insmod mkfs.ext4 blkid"
 )
 

@@ -270,14 +270,14 @@ func (m *services) startLocked(ctx context.Context, svc *service) error {
 		return failed
 	}
 	for _, line := range u.keys["Service.ExecStartPre"] {
-		if code := m.run(ctx, svc, u, line, nil); code != 0 {
+		if code := m.run(ctx, svc, u, line, nil, nil); code != 0 {
 			return fail(code)
 		}
 	}
 	kind := u.get("Service.Type")
 	if kind == "oneshot" || kind == "forking" {
 		for _, line := range u.keys["Service.ExecStart"] {
-			if code := m.run(ctx, svc, u, line, nil); code != 0 {
+			if code := m.run(ctx, svc, u, line, nil, nil); code != 0 {
 				return fail(code)
 			}
 		}
@@ -293,7 +293,7 @@ func (m *services) startLocked(ctx context.Context, svc *service) error {
 		return err
 	}
 	for _, line := range u.keys["Service.ExecStartPost"] {
-		if code := m.run(ctx, svc, u, line, nil); code != 0 {
+		if code := m.run(ctx, svc, u, line, nil, nil); code != 0 {
 			return fail(code)
 		}
 	}
@@ -321,20 +321,25 @@ func (m *services) daemon(svc *service, u *unit, kind string) error {
 	m.set(svc, "activating", "start", "success", 0)
 	line := u.get("Service.ExecStart")
 	var status int
+	running := make(chan struct{})
 	m.work.Go(func() {
 		defer stop(nil)
-		status = m.run(ctx, svc, u, line, notify)
+		status = m.run(ctx, svc, u, line, notify, func(p *machine.Proc) {
+			m.mu.Lock()
+			svc.pid = p.PID
+			m.mu.Unlock()
+			close(running)
+		})
 		killed := ctx.Err() != nil
 		m.exited(svc, u, status, killed)
 		close(ended)
 	})
 	if kind != "notify" {
-		// Whether the program is there at all is told at once.
-		if args := command(line); !m.runnable(u, args) {
-			<-ended
-			return nil
+		select {
+		case <-running:
+			m.up(svc)
+		case <-ended: // there is no such program
 		}
-		m.up(svc)
 		return nil
 	}
 	select {
@@ -352,14 +357,6 @@ func (m *services) up(svc *service) {
 	if svc.active == "activating" && svc.sub == "start" {
 		svc.active, svc.sub, svc.since = "active", "running", m.sys.Clock.Now()
 	}
-}
-
-func (m *services) runnable(u *unit, args []string) bool {
-	if len(args) == 0 {
-		return false
-	}
-	_, err := m.sys.Find(tree.Root(), "/", machine.SystemPath, args[0])
-	return err == nil
 }
 
 // exited records the end of a main process, and starts it again if its unit
@@ -438,7 +435,7 @@ func (m *services) haltLocked(ctx context.Context, svc *service) error {
 	}
 	m.journal(svc.name, "systemd", "Stopping "+m.title(now.unit)+"...")
 	for _, line := range now.unit.keys["Service.ExecStop"] {
-		m.run(ctx, svc, now.unit, line, nil)
+		m.run(ctx, svc, now.unit, line, nil, nil)
 	}
 	running := now.sub == "running" || now.sub == "start"
 	m.set(svc, "deactivating", "stop-sigterm", now.result, now.code)
@@ -485,7 +482,7 @@ func (m *services) refresh(ctx context.Context, name string) error {
 		return &jobError{fmt.Sprintf("Failed to reload %s: Job type reload is not applicable for unit %s.", name, name), 1}
 	}
 	for _, line := range now.unit.keys["Service.ExecReload"] {
-		if code := m.run(ctx, svc, now.unit, line, nil); code != 0 {
+		if code := m.run(ctx, svc, now.unit, line, nil, nil); code != 0 {
 			return &jobError{fmt.Sprintf("Job for %[1]s failed.\nSee \"systemctl status %[1]s\" and \"journalctl -xeu %[1]s\" for details.", name), 1}
 		}
 	}
@@ -493,7 +490,7 @@ func (m *services) refresh(ctx context.Context, name string) error {
 }
 
 // run runs one command line of a unit, with its output in the journal.
-func (m *services) run(ctx context.Context, svc *service, u *unit, line string, notify func()) int {
+func (m *services) run(ctx context.Context, svc *service, u *unit, line string, notify func(), started func(*machine.Proc)) int {
 	lenient := strings.HasPrefix(line, "-")
 	env := map[string]string{"PATH": machine.SystemPath, "LANG": "C.UTF-8", "INVOCATION_ID": fmt.Sprintf("%032x", svc.invocation)}
 	for _, set := range u.keys["Service.Environment"] {
@@ -541,11 +538,7 @@ func (m *services) run(ctx context.Context, svc *service, u *unit, line string, 
 	tag := path.Base(args[0])
 	out := &journalWriter{m: m, unit: svc.name, tag: tag}
 	login := m.sys.Login(*user)
-	code, err := login.Run(ctx, machine.Cmd{Args: args, Env: env, Dir: dir, Stdout: out, Stderr: out, Notify: func() {
-		if notify != nil {
-			notify()
-		}
-	}})
+	code, err := login.Run(ctx, machine.Cmd{Args: args, Env: env, Dir: dir, Stdout: out, Stderr: out, Notify: notify, Started: started})
 	out.flush()
 	if err != nil {
 		m.journal(svc.name, "systemd", fmt.Sprintf("%s: Failed to execute %s: %v", svc.name, args[0], err))

@@ -300,25 +300,12 @@ func (s *System) properties(name string) (map[string]string, []string) {
 	p["User"] = st.unit.get("Service.User")
 	if st.active == "active" {
 		p["ActiveEnterTimestamp"] = st.since.UTC().Format("Mon 2006-01-02 15:04:05 UTC")
-		if st.sub == "running" {
-			p["MainPID"] = strconv.Itoa(s.mainPID(st))
-		}
+		p["MainPID"] = strconv.Itoa(st.pid)
 	}
 	if st.invocation > 0 {
 		p["InvocationID"] = fmt.Sprintf("%032x", st.invocation)
 	}
 	return p, order
-}
-
-// mainPID finds the process of a running service.
-func (s *System) mainPID(st service) int {
-	args := command(st.unit.get("Service.ExecStart"))
-	for _, proc := range s.Procs() {
-		if len(args) > 0 && len(proc.Args) > 0 && proc.Parent == 1 && path.Base(proc.Args[0]) == path.Base(args[0]) {
-			return proc.PID
-		}
-	}
-	return 0
 }
 
 func (s *System) showUnits(p *machine.Proc, o *machine.Options, names []string) int {

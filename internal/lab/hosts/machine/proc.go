@@ -51,11 +51,14 @@ type Cmd struct {
 	Stderr io.Writer
 	Umask  *fs.FileMode
 	Notify func()
+	// Started is called with the process once it has an id, before its program
+	// runs; it may be nil.
+	Started func(*Proc)
 	// Detach lets the process live on when its parent's context ends, until
 	// the machine halts.
 	Detach bool
-	// Shell names the builtins' own code of the shell, instead of a file.
-	program Program
+
+	program Program // of a shell's builtin, instead of a file's
 	env     func(yield func(name, value string) bool)
 }
 
@@ -130,11 +133,11 @@ func (p *Proc) Run(ctx context.Context, cmd Cmd) (int, error) {
 	if cmd.Detach {
 		ctx = m.Context()
 	}
-	return m.run(ctx, child, prog), nil
+	return m.run(ctx, child, prog, cmd.Started), nil
 }
 
 // run is the life of a process.
-func (m *Machine) run(ctx context.Context, p *Proc, prog Program) int {
+func (m *Machine) run(ctx context.Context, p *Proc, prog Program, started func(*Proc)) int {
 	ctx, p.cancel = context.WithCancelCause(ctx)
 	defer p.cancel(nil)
 	p.Started = m.Clock.Now()
@@ -153,6 +156,9 @@ func (m *Machine) run(ctx context.Context, p *Proc, prog Program) int {
 		m.idle.Broadcast()
 		m.mu.Unlock()
 	}()
+	if started != nil {
+		started(p)
+	}
 	code := prog(ctx, p)
 	if ctx.Err() != nil {
 		return 128 + int(p.signal(ctx))

@@ -107,6 +107,7 @@ type shell struct {
 	dialect syntax.LangVariant
 	runner  *interp.Runner
 	sealed  bool
+	holds   bool // something in the background has the shell's output
 }
 
 // umaskVar keeps the umask of a shell, so that a subshell has its own.
@@ -192,7 +193,52 @@ func (sh *shell) script(ctx context.Context, src io.Reader) int {
 	if err != nil {
 		return sh.syntaxError(err)
 	}
-	return sh.run(ctx, file)
+	sh.look(file)
+	code := sh.run(ctx, file)
+	sh.linger(ctx)
+	return code
+}
+
+// linger waits for what the script left in the background, if that has the
+// shell's output: whoever reads the output waits for its end as well.
+func (sh *shell) linger(ctx context.Context) {
+	if !sh.holds || ctx.Err() != nil {
+		return
+	}
+	file, err := sh.parser().Parse(strings.NewReader("wait"), "")
+	if err != nil {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		sh.run(ctx, file.Stmts[0])
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// look notes whether a statement sends something to the background without
+// taking the shell's output away from it.
+func (sh *shell) look(node syntax.Node) {
+	syntax.Walk(node, func(n syntax.Node) bool {
+		st, ok := n.(*syntax.Stmt)
+		if !ok || !st.Background {
+			return true
+		}
+		var out, errOut bool
+		for _, r := range st.Redirs {
+			both := r.Op == syntax.RdrAll || r.Op == syntax.AppAll
+			out = out || both || r.N == nil && (r.Op == syntax.RdrOut || r.Op == syntax.AppOut || r.Op == syntax.DplOut)
+			errOut = errOut || both || r.N != nil && r.N.Value == "2"
+		}
+		if !out || !errOut {
+			sh.holds = true
+		}
+		return true
+	})
 }
 
 // interact runs the standard input, statement by statement, as it comes.
@@ -206,13 +252,16 @@ func (sh *shell) interact(ctx context.Context) int {
 			return sh.syntaxError(err)
 		}
 		for _, stmt := range stmts {
+			sh.look(stmt)
 			code = sh.run(ctx, stmt)
 			if sh.runner.Exited() {
+				sh.linger(ctx)
 				return code
 			}
 		}
 	}
 	sh.run(ctx, &syntax.File{Name: sh.title}) // the EXIT trap
+	sh.linger(ctx)
 	return code
 }
 
