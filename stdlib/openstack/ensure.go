@@ -148,7 +148,7 @@ func (o *ensureOp) Diff(st effect.State) (effect.Change, error) {
 	if len(change) == 0 {
 		return effect.Unchanged(), nil
 	}
-	c := effect.Change{Kind: effect.Update, Fields: change, After: after(target, names, st.Attrs, o.fields)}
+	c := effect.Change{Kind: effect.Update, Fields: change, After: after(target, names, st.Attrs, differing(o.fields, st.Attrs))}
 	if !o.noun.unnamed {
 		c.After["name"] = o.name
 	}

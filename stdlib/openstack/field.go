@@ -21,6 +21,7 @@ type field struct {
 	fixed bool                // it can't be changed on what exists
 	set   bool                // it is a list whose order doesn't count
 	equal func(have any) bool // compares, where comparing data wouldn't do; may be nil
+	after map[string]any      // attributes to come of it, where they are not just what is wanted
 	late  bool                // a create doesn't take it: it is set once the parts are there
 }
 
@@ -190,7 +191,7 @@ func show(x any) string {
 }
 
 // after returns the attributes to come: those of before, where there are some,
-// with what is wanted over them. What isn't known is Unknown.
+// with what the fields make of them. What isn't known is Unknown.
 func after(target effect.Target, names []string, before map[string]any, fields []field) map[string]any {
 	out := make(map[string]any, len(names))
 	for _, n := range names {
@@ -200,10 +201,35 @@ func after(target effect.Target, names []string, before map[string]any, fields [
 			out[n] = effect.Unknown{Of: target.String() + " " + n}
 		}
 	}
+	set := func(name string, v any) {
+		if _, declared := out[name]; !declared {
+			return
+		}
+		if _, unknown := v.(effect.Unknown); unknown {
+			v = effect.Unknown{Of: target.String() + " " + name}
+		}
+		out[name] = v
+	}
+	// What follows from a field comes first: another may say it better.
 	for _, f := range fields {
-		if _, declared := out[f.attr]; declared {
-			out[f.attr] = f.want
+		for name, v := range f.after {
+			set(name, v)
+		}
+	}
+	for _, f := range fields {
+		if _, follows := f.after[f.attr]; follows {
+			continue
+		}
+		if f.set {
+			set(f.attr, sorted(f.want))
+		} else {
+			set(f.attr, f.want)
 		}
 	}
 	return out
+}
+
+// differing returns the fields that aren't as wanted yet.
+func differing(fields []field, have map[string]any) []field {
+	return slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return f.attr == "" || f.known() && f.same(have[f.attr]) })
 }

@@ -91,13 +91,13 @@ func (a floatingIPArgs) fields(ctx context.Context, c *Cloud, cl *client.Client)
 		if err != nil {
 			return nil, err
 		}
-		fs = append(fs, field{attr: "port", key: "port_id", want: id})
+		fs = append(fs, field{attr: "port", key: "port_id", want: id, after: map[string]any{"fixed_ip": effect.Unknown{}}})
 	case !a.Server.Empty():
 		id, err := serverPort(ctx, cl, a.Server)
 		if err != nil {
 			return nil, err
 		}
-		fs = append(fs, field{attr: "port", key: "port_id", want: id})
+		fs = append(fs, field{attr: "port", key: "port_id", want: id, after: map[string]any{"fixed_ip": effect.Unknown{}}})
 	}
 	fs = append(fs, textField("fixed_ip", "fixed_ip_address", a.FixedIP, false)...)
 	return append(fs, textField("address", "floating_ip_address", a.Address, true)...), nil

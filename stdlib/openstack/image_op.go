@@ -125,10 +125,13 @@ func (o *imageOp) Diff(st effect.State) (effect.Change, error) {
 	if len(change) == 0 {
 		return effect.Unchanged(), nil
 	}
-	c := effect.Change{Kind: effect.Update, Fields: change, After: after(target, names, st.Attrs, append(base[:1:1], base[2:]...))}
+	c := effect.Change{Kind: effect.Update, Fields: change, After: after(target, names, st.Attrs, append(base[:1:1], differing(o.fields(), st.Attrs)...))}
 	c.After["properties"] = merged(imageProperties(obj), o.args.Properties)
 	if status != "active" {
 		c.After["size"] = effect.Unknown{Of: target.String() + " size"}
+		if status != "queued" {
+			c.After["id"] = effect.Unknown{Of: target.String() + " id"} // an upload that hangs makes another
+		}
 	}
 	return c, nil
 }

@@ -55,6 +55,9 @@ func keypairVerbs() builtin.Noun {
 					if a.PublicKey.Known() && keyOf(a.PublicKey.Reveal()) == "" {
 						return nil, fault.Hinted(fault.Invalid, "it looks like: ssh-ed25519 AAAA... comment", "%s: public_key is no line of authorized_keys", c.target("keypair", a.Name))
 					}
+					if a.PublicKey.Known() && !a.PublicKey.IsSecret() {
+						a.PublicKey = effect.Plain(strings.TrimSpace(a.PublicKey.Reveal()))
+					}
 					return c.do(ctx, &keypairOp{cloud: c, args: a})
 				},
 			}),

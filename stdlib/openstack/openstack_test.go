@@ -56,6 +56,7 @@ type world struct {
 	dir      string
 	hostKeys *memory
 	module   *builtin.Module
+	door     *effect.Door
 	silent   atomic.Bool // consoles say nothing
 	resetAt  atomic.Pointer[reset]
 }
@@ -97,6 +98,7 @@ func newWorld(t *testing.T, config lab.Config) *world {
 		t.Fatal(err)
 	}
 	w.module = w.newModule()
+	w.door = agreeingDoor(t)
 	return w
 }
 
@@ -112,7 +114,7 @@ func (w *world) newModule() *builtin.Module {
 }
 
 func (w *world) options() startest.Options {
-	return startest.Options{Modules: []*builtin.Module{w.module}, Globals: w.globals()}
+	return startest.Options{Modules: []*builtin.Module{w.module}, Globals: w.globals(), Door: w.door}
 }
 
 // writes returns the calls that were meant to change something, since entry

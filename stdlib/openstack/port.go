@@ -155,7 +155,7 @@ func fixedIPs(v any) ([]field, error) {
 		return nil, nil
 	}
 	if u, ok := v.(effect.Unknown); ok {
-		return []field{{attr: "fixed_ips", want: u}}, nil
+		return []field{{attr: "fixed_ips", want: u, after: map[string]any{"address": u}}}, nil
 	}
 	items, ok := v.([]any)
 	if !ok {
@@ -194,7 +194,26 @@ func fixedIPs(v any) ([]field, error) {
 		}
 		want, send = append(want, w), append(send, s)
 	}
-	return []field{{attr: "fixed_ips", want: want, send: send, equal: func(have any) bool { return sameIPs(want, have) }}}, nil
+	return []field{{attr: "fixed_ips", want: want, send: send, after: addressesToCome(want), equal: func(have any) bool { return sameIPs(want, have) }}}, nil
+}
+
+// addressesToCome returns what is known of a port's addresses before Neutron
+// has completed them.
+func addressesToCome(want []any) map[string]any {
+	out := map[string]any{"fixed_ips": want, "address": ""}
+	for i, w := range want {
+		w := w.(map[string]any)
+		if i == 0 {
+			out["address"] = w["address"]
+		}
+		if w["address"] == nil || w["subnet"] == nil {
+			out["fixed_ips"] = effect.Unknown{}
+		}
+	}
+	if out["address"] == nil || len(want) > 1 {
+		out["address"] = effect.Unknown{} // of several, Neutron chooses the order
+	}
+	return out
 }
 
 // sameIPs reports whether each wanted address is had, and none besides. One

@@ -161,7 +161,8 @@ func (a routerArgs) fields(ctx context.Context, c *Cloud, cl *client.Client) ([]
 			info["enable_snat"] = *a.SNAT
 			fs = append(fs, field{attr: "snat", key: "external_gateway_info", want: *a.SNAT, send: info})
 		}
-		fs = append(fs, field{attr: "external", key: "external_gateway_info", want: id, send: info})
+		fs = append(fs, field{attr: "external", key: "external_gateway_info", want: id, send: info,
+			after: map[string]any{"address": effect.Unknown{}, "snat": effect.Unknown{}}})
 	} else if a.SNAT != nil {
 		return nil, fault.New(fault.Invalid, "snat is a property of the gateway: give external too")
 	}

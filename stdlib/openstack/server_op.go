@@ -180,6 +180,9 @@ func (o *serverOp) Diff(st effect.State) (effect.Change, error) {
 	fresh := func(kind effect.ChangeKind, fields []effect.Field) effect.Change {
 		c := effect.Change{Kind: kind, Fields: fields, After: after(target, names, nil, base)}
 		c.After["metadata"] = merged(nil, o.args.Metadata)
+		if o.args.Ports != nil {
+			c.After["security_groups"] = effect.Unknown{Of: target.String() + " security_groups"} // the ports' own count too
+		}
 		return c
 	}
 	if !st.Exists {
