@@ -20,7 +20,7 @@ func fetch() builtin.Func {
 		Doc: "Fetch a file and check its digest. It is kept in the site's cache by its digest, so that a second run fetches nothing. " +
 			"A plan fetches too: nothing outside the cache changes.",
 		Returns: "artifact.file",
-		Example: `manifest = artifact.fetch("https://github.com/cert-manager/cert-manager/releases/download/v1.19.1/cert-manager.yaml")
+		Example: `manifest = artifact.fetch("https://github.com/cert-manager/cert-manager/releases/download/v1.20.3/cert-manager.yaml")
 objects = yaml.decode_all(manifest.text())`,
 		Effect: builtin.Reads,
 		Errors: []fault.Kind{fault.Invalid, fault.Untrusted, fault.NotFound, fault.Denied, fault.Limit, fault.Unreachable, fault.Unavailable},

@@ -21,7 +21,7 @@ func text() builtin.Func {
 		Name:    "text",
 		Doc:     "Read the file as text. It must be UTF-8 and have at most 64 MiB.",
 		Returns: "str",
-		Example: `text = artifact.fetch("https://github.com/cert-manager/cert-manager/releases/download/v1.19.1/cert-manager.yaml").text()`,
+		Example: `text = artifact.fetch("https://github.com/cert-manager/cert-manager/releases/download/v1.20.3/cert-manager.yaml").text()`,
 		Effect:  builtin.Reads,
 		Errors:  []fault.Kind{fault.Invalid, fault.Untrusted},
 		Run: func(_ context.Context, f *File, _ textArgs) (any, error) {

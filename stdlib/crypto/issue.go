@@ -114,7 +114,8 @@ func (o *issued) attrs(ctx context.Context, f found) (map[string]any, error) {
 }
 
 func (o *issued) Diff(have effect.State) (effect.Change, error) {
-	of := o.kind + " " + o.name
+	// What isn't known of a certificate for other hosts is something else.
+	of := fmt.Sprintf("%s %s for %s %v %v", o.kind, o.name, o.subject, sorted(o.hosts), usageNames(o.usages))
 	if !have.Exists {
 		return effect.Change{Kind: effect.Create,
 			After: later(of, map[string]any{"name": o.name}, "certificate", "private_key", "fingerprint", "not_after")}, nil

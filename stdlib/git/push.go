@@ -2,6 +2,9 @@ package git
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -137,8 +140,18 @@ func (p *pushing) Diff(have effect.State) (effect.Change, error) {
 	if !have.Exists {
 		kind = effect.Create
 	}
-	after := map[string]any{"branch": p.r.branch, "commit": effect.Unknown{Of: p.r.target().String() + " commit"}}
+	after := map[string]any{"branch": p.r.branch, "commit": effect.Unknown{Of: p.r.target().String() + " " + p.note() + " (" + fingerprint(fields) + ")"}}
 	return effect.Change{Kind: kind, Fields: fields, After: after, Note: p.note()}, nil
+}
+
+// fingerprint tells apart the commits of two pushes that would change
+// different files: what isn't known of one isn't what isn't known of the other.
+func fingerprint(fields []effect.Field) string {
+	h := sha256.New()
+	for _, f := range fields {
+		fmt.Fprintf(h, "%q %q\n", f.Path, fmt.Sprint(f.New))
+	}
+	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
 // note is the commits' subjects, for the plan.

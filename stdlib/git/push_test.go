@@ -1,7 +1,6 @@
 package git_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"git.vanillacore.net/govstack/gsrun/internal/client/git/gittest"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/dialect"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 	"git.vanillacore.net/govstack/gsrun/runtime/startest"
 )
@@ -65,7 +65,12 @@ func script(t *testing.T, opts startest.Options, src string) error {
 	for line := range strings.Lines(src) {
 		body.WriteString("    " + line)
 	}
-	globals, err := starlark.ExecFile(&starlark.Thread{}, "script.star", "def step():\n    pass\n"+body.String(), startest.Predeclared(opts))
+	names := startest.Predeclared(opts)
+	f, err := dialect.Compile("script.star", []byte("def step():\n    pass\n"+body.String()), names.Has)
+	if err != nil {
+		t.Fatal(err)
+	}
+	globals, err := f.Init(new(starlark.Thread), names)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +183,6 @@ func TestLostAnswer(t *testing.T) {
 	m := module(t)
 	opts.Modules = []*builtin.Module{m}
 	opts.Globals["way"] = handleOf(t, dialer)
-	dialer.breakAfter = "git-receive-pack"
 	s.Hook(func(service string) {
 		if service == "git-receive-pack" {
 			dialer.armed.Store(true)
@@ -197,62 +201,6 @@ repo.push()
 	if !dialer.broke.Load() {
 		t.Error("no connection broke")
 	}
-}
-
-// breaking is a dialer whose connections break when the server's report on a
-// push arrives.
-type breaking struct {
-	breakAfter   string
-	armed, broke atomic.Bool
-}
-
-func (b *breaking) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := new(net.Dialer).DialContext(ctx, network, addr)
-	return &breakingConn{Conn: c, b: b}, err
-}
-func (*breaking) Via() string { return "test" }
-func (*breaking) Known() bool { return true }
-
-type breakingConn struct {
-	net.Conn
-	b    *breaking
-	sent atomic.Int64
-}
-
-func (c *breakingConn) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
-	if c.b.armed.Load() {
-		c.sent.Add(int64(n))
-	}
-	return n, err
-}
-
-func (c *breakingConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	// The pack was sent: what comes now is the answer.
-	if c.sent.Load() > 300 && c.b.broke.CompareAndSwap(false, true) {
-		c.Close()
-		return 0, net.ErrClosed
-	}
-	return n, err
-}
-
-// handleOf returns the dialer as a recipe would get one.
-func handleOf(t *testing.T, d effect.Dialer) starlark.Value {
-	t.Helper()
-	type args struct{}
-	m := builtin.NewModule(builtin.Module{Name: "way", Doc: "A way.", Types: []*builtin.Type{{Name: "way.dialer", Doc: "A dialer.", Of: builtin.TypeOf[*breaking]()}},
-		Funcs: []builtin.Func{builtin.Of(builtin.Spec[any, args]{Name: "open", Doc: "Open.", Returns: "way.dialer", Example: "way.open()", Effect: builtin.Pure,
-			Run: func(context.Context, any, args) (any, error) { return d, nil }})}})
-	open, err := m.Value().(starlark.HasAttrs).Attr("open")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := starlark.Call(&starlark.Thread{}, open, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
 }
 
 // A branch that the server protects is Denied, with what its hook said.

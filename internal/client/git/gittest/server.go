@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/pem"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/cgi"
@@ -359,7 +360,8 @@ func (s *Server) HTTP(token string) (base, ca string) {
 	}
 	backend := &cgi.Handler{Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"), Dir: s.Dir,
 		Env: []string{"GIT_PROJECT_ROOT=" + s.Dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=test", "GIT_CONFIG_NOSYSTEM=1", "HOME=" + s.Dir}}
-	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	backend.Stderr = io.Discard
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, got, _ := r.BasicAuth(); got != token {
 			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
 			http.Error(w, "who are you?", http.StatusUnauthorized)
@@ -367,6 +369,8 @@ func (s *Server) HTTP(token string) (base, ca string) {
 		}
 		backend.ServeHTTP(w, r)
 	}))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // a test refuses the certificate on purpose
+	srv.StartTLS()
 	s.t.Cleanup(srv.Close)
 	return srv.URL, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}))
 }
