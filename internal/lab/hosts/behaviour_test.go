@@ -39,7 +39,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 
 func running(h *hosts.Host, command string) bool {
 	for _, p := range h.System().Procs() {
-		if strings.Join(p.Args, " ") == command {
+		if strings.Join(p.Title(), " ") == command {
 			return true
 		}
 	}
@@ -252,9 +252,24 @@ func TestBigOutput(t *testing.T) {
 		t.Errorf("%d of %d bytes came back", len(got.out), len(in))
 	}
 	// An input that nobody reads doesn't hold the session.
-	if got := run(t, c, "true", in); got.code != 0 {
-		t.Errorf("%+v", got)
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer s.Close()
+	w, err := s.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start("true"); err != nil {
+		t.Fatal(err)
+	}
+	var feed sync.WaitGroup
+	feed.Go(func() { _, _ = io.WriteString(w, in) }) // fails once the channel is closed
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+	feed.Wait()
 }
 
 func TestFaults(t *testing.T) {

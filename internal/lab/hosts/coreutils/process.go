@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -483,10 +484,10 @@ func words(text string) []string {
 func ps(_ context.Context, p *machine.Proc) int {
 	show := func(q *machine.Proc) {
 		if strings.Contains(strings.Join(p.Args, " "), "-o") {
-			p.Printf("%5d %s\n", q.PID, strings.Join(q.Args, " "))
+			p.Printf("%5d %s\n", q.PID, strings.Join(q.Title(), " "))
 			return
 		}
-		p.Printf("%-8s %5d %5d ? 00:00:00 %s\n", q.User, q.PID, q.Parent, strings.Join(q.Args, " "))
+		p.Printf("%-8s %5d %5d ? 00:00:00 %s\n", q.User, q.PID, q.Parent, strings.Join(q.Title(), " "))
 	}
 	p.Printf("%-8s %5s %5s TTY TIME CMD\n", "UID", "PID", "PPID")
 	want := ""
@@ -527,9 +528,9 @@ func pgrep(_ context.Context, p *machine.Proc) int {
 	}
 	found := 0
 	for _, q := range p.Machine.Procs() {
-		name := q.Name()
+		name := path.Base(q.Title()[0])
 		if o.Has("f") {
-			name = strings.Join(q.Args, " ")
+			name = strings.Join(q.Title(), " ")
 		}
 		if q == p || q.PID == p.PID || o.Has("x") && name != pattern || !strings.Contains(name, pattern) {
 			continue

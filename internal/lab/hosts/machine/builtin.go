@@ -40,6 +40,13 @@ func (sh *shell) call(ctx context.Context, args []string) ([]string, error) {
 		if slices.Contains(args[1:], "-P") {
 			return []string{ownPrefix + "pwd"}, nil
 		}
+	case "export", "readonly", "local":
+		// The interpreter knows them only in its own dialect, which eval speaks.
+		line := args[0]
+		for _, a := range args[1:] {
+			line += " '" + strings.ReplaceAll(a, "'", `'"'"'`) + "'"
+		}
+		return []string{"eval", line}, nil
 	case "disown", "bg", "fg", "jobs":
 		return []string{"true"}, nil
 	case "trap":

@@ -315,9 +315,7 @@ func (m *Machine) WaitReleased(ctx context.Context, writers ...io.Writer) {
 	for ctx.Err() == nil {
 		held := false
 		for _, p := range m.procs {
-			if slices.Contains(writers, p.Stdout) || slices.Contains(writers, p.Stderr) {
-				held = true
-			}
+			held = held || slices.Contains(writers, p.outputs[0]) || slices.Contains(writers, p.outputs[1])
 		}
 		if !held {
 			return

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,7 +18,8 @@ import (
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/tree"
 )
 
-// A Proc is one process: what it runs, as whom, where, with which streams.
+// A Proc is one process: what it runs, as whom, where, with which streams. Its
+// program may change Args and the streams; other processes look at Title.
 type Proc struct {
 	Machine *Machine
 	PID     int
@@ -33,6 +35,11 @@ type Proc struct {
 	Stderr  io.Writer
 	Started time.Time
 	Notify  func() // tells the service manager that a daemon is ready; may be nil
+
+	// What others may see of the process while its program runs, which may
+	// change the fields above.
+	title   []string
+	outputs [2]io.Writer
 
 	env    func(yield func(name, value string) bool)
 	cancel context.CancelCauseFunc
@@ -141,6 +148,7 @@ func (m *Machine) run(ctx context.Context, p *Proc, prog Program, started func(*
 	ctx, p.cancel = context.WithCancelCause(ctx)
 	defer p.cancel(nil)
 	p.Started = m.Clock.Now()
+	p.title, p.outputs = slices.Clone(p.Args), [2]io.Writer{p.Stdout, p.Stderr}
 	m.mu.Lock()
 	if err := m.ctx.Err(); err != nil {
 		m.mu.Unlock()
@@ -188,6 +196,9 @@ func pairs(env map[string]string) func(yield func(name, value string) bool) {
 		}
 	}
 }
+
+// Title is the process's command line as ps shows it.
+func (p *Proc) Title() []string { return p.title }
 
 // Getenv returns a variable of the environment.
 func (p *Proc) Getenv(name string) string {
