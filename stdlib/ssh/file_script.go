@@ -85,7 +85,9 @@ die() { rm -f -- "$t"; fail "$1" "$2"; }
 cat >"$t" || die 84 "writing $t failed; is the disk full?"
 s=$(sha256sum <"$t") || die 84 "reading $t failed"
 [ "${s%% *}" = "$want" ] || die 83 "the content arrived incomplete"
-if [ -n "$had" ]; then
+if [ "$had" = absent ]; then
+	[ ! -e "$p" ] || die 83 "$p was made meanwhile"
+elif [ -n "$had" ]; then
 	s=$(sha256sum <"$p") || die 83 "$p vanished meanwhile"
 	[ "${s%% *}" = "$had" ] || die 83 "$p was changed meanwhile"
 fi
@@ -124,7 +126,7 @@ func (w *wantedFile) apply(ctx context.Context, h *Host, before effect.State) (e
 }
 
 // replace writes the content. If had isn't empty, the file must still have
-// that digest.
+// that digest, or be absent if it is that word.
 func (w *wantedFile) replace(ctx context.Context, h *Host, v vars, had string) (answer, error) {
 	v["want"], v["had"], v["check"] = w.sha256, had, ""
 	if w.validate != "" {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,13 +29,16 @@ type lab struct {
 	gateway *hosts.Host
 	seed    *hosts.Host
 	addr    string
+	egress  atomic.Bool
 	key     sshtest.Key
 	module  *builtin.Module
 }
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{fleet: hosts.New(hosts.Config{Egress: func(string) bool { return true }}), key: sshtest.NewKey(t, sshtest.Ed25519, "")}
+	l := &lab{key: sshtest.NewKey(t, sshtest.Ed25519, "")}
+	l.egress.Store(true)
+	l.fleet = hosts.New(hosts.Config{Egress: func(string) bool { return l.egress.Load() }})
 	t.Cleanup(func() {
 		if err := l.fleet.Close(); err != nil {
 			t.Error(err)

@@ -193,6 +193,7 @@ func (e *edit) wanted(s effect.State) (w *wantedFile, had string) {
 		w.owner, w.group = raw.uid, raw.gid
 		w.mode, _ = parseMode("", s.Attrs["mode"].(string)) // observeFile has read it already
 	} else if e.create != nil {
+		had = "absent"
 		w.owner, w.group, w.mode = e.create.owner, e.create.group, e.create.mode
 	}
 	text := e.text(old)

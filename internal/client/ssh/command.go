@@ -93,7 +93,11 @@ func (c *Command) program(mark string) string {
 		b.WriteString("export " + k + "=" + Quote(c.Env[k]) + "\n")
 	}
 	if c.Dir != "" {
-		b.WriteString("cd -- " + Quote(c.Dir) + " || exit 1\n")
+		dir := c.Dir
+		if !strings.HasPrefix(dir, "/") {
+			dir = "./" + dir // neither an option nor looked up in CDPATH
+		}
+		b.WriteString("cd " + Quote(dir) + " || exit 1\n")
 	}
 	b.WriteString("printf '%s\\n' " + mark + " >&2\n")
 	b.WriteString("(\n")
