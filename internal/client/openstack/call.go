@@ -46,7 +46,7 @@ func (c *Client) Do(ctx context.Context, call Call) (Object, error) {
 	cctx := ctx
 	if call.Stream == nil {
 		var cancel context.CancelFunc
-		cctx, cancel = context.WithTimeout(ctx, callTime)
+		cctx, cancel = context.WithTimeoutCause(ctx, c.entry.Timeout, tooSlow(call.Service, c.entry.Timeout))
 		defer cancel()
 	}
 	opts := &gophercloud.RequestOpts{
@@ -66,12 +66,12 @@ func (c *Client) Do(ctx context.Context, call Call) (Object, error) {
 	sc := &gophercloud.ServiceClient{ProviderClient: c.provider, Type: string(call.Service), Microversion: call.Version}
 	resp, err := sc.Request(cctx, call.Method, address, opts)
 	if err != nil {
-		return nil, translate(ctx, call.Service, err)
+		return nil, translate(cctx, call.Service, err)
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, translate(ctx, call.Service, fmt.Errorf("reading the answer to %s %s: %w", call.Method, call.Path, err))
+		return nil, translate(cctx, call.Service, fmt.Errorf("reading the answer to %s %s: %w", call.Method, call.Path, err))
 	}
 	if len(raw) == 0 || resp.StatusCode == http.StatusNoContent {
 		return nil, nil

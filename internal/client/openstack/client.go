@@ -55,7 +55,7 @@ func (s Service) versionPath() string {
 // perService bounds the calls that run at the same time against one service.
 const perService = 10
 
-// callTime bounds one call, uploads excepted. OpenStack's own services give up
+// callTime bounds one call where api_timeout doesn't. OpenStack's own services give up
 // on each other after 60 s, so later answers aren't to be expected.
 const callTime = 90 * time.Second
 
@@ -89,11 +89,11 @@ func Connect(ctx context.Context, e Entry) (*Client, error) {
 	c.provider.HTTPClient = http.Client{Transport: c.transport}
 	c.provider.UserAgent.Prepend("gsrun")
 	c.provider.UseTokenLock()
-	lctx, cancel := context.WithTimeout(ctx, callTime)
+	lctx, cancel := context.WithTimeoutCause(ctx, e.Timeout, tooSlow(Identity, e.Timeout))
 	defer cancel()
 	if err := openstack.AuthenticateV3(lctx, c.provider, e.options(), gophercloud.EndpointOpts{}); err != nil {
 		c.Close()
-		return nil, c.loginError(ctx, err)
+		return nil, c.loginError(lctx, err)
 	}
 	if err := c.readCatalog(); err != nil {
 		c.Close()

@@ -93,6 +93,7 @@ func TestEntryNamesWhatIsWrong(t *testing.T) {
 		"v2.0":               {`clouds: {openstack: {auth: {auth_url: "http://k/v2.0/", username: u, password: p, project_id: p, default_domain: D}}}`, "Identity v2.0", ""},
 		"verify off":         {`clouds: {openstack: {verify: false, auth: {` + good + `}}}`, "verify is switched off", "cacert"},
 		"bad interface":      {`clouds: {openstack: {interface: secret, auth: {` + good + `}}}`, `interface is "secret"`, ""},
+		"bad timeout":        {`clouds: {openstack: {api_timeout: soon, auth: {` + good + `}}}`, "api_timeout is no number of seconds", ""},
 		"many regions":       {`clouds: {openstack: {regions: [a, b], auth: {` + good + `}}}`, "region_name is missing; regions has a, b", ""},
 		"no CA":              {`clouds: {openstack: {cacert: nope.pem, auth: {` + good + `}}}`, "cacert: stat ", ""},
 		"key alone":          {`clouds: {openstack: {key: clouds.yaml, auth: {` + good + `}}}`, "cert and key go together", ""},

@@ -30,7 +30,7 @@ import (
 //	429, 503, other 5xx            Unavailable, with the Retry-After asked for
 //	a certificate                  Untrusted
 //	no connection, a broken one    Unreachable
-//	the end of ctx                 Timeout, Cancelled
+//	the end of ctx                 its cause's kind, else Timeout or Cancelled
 //
 // The text holds the API's own message and the request's id.
 func translate(ctx context.Context, s Service, err error) *fault.Error {
@@ -186,6 +186,11 @@ func retryAfter(h http.Header) time.Duration {
 	return max(until.Sub(now), 0)
 }
 
+// tooSlow is the fault of a service that doesn't answer a call in time.
+func tooSlow(s Service, limit time.Duration) error {
+	return fault.Hinted(fault.Unavailable, "api_timeout of the cloud's entry in clouds.yaml gives it more seconds", "%s didn't answer within %s", title(s), limit)
+}
+
 // broken translates the failure of a connection.
 func broken(s Service, err error) *fault.Error {
 	f := &fault.Error{Kind: fault.Unreachable}
@@ -205,12 +210,8 @@ func broken(s Service, err error) *fault.Error {
 	case errors.As(err, &cert) || errors.As(err, &authority) || errors.As(err, &host):
 		f.Kind = fault.Untrusted
 		f.Hint = "name the cloud's certificate authority in cacert of clouds.yaml"
-	case errors.Is(err, context.DeadlineExceeded):
-		f.Kind = fault.Unavailable
-		f.Err = fmt.Errorf("%s%s didn't answer within %s", title(s), where, callTime)
-		return f
-	case errors.Is(err, context.Canceled):
-		// Another call was renewing the token for both, and was cancelled.
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		// Another call was renewing the token for both, and came to its end.
 		f.Kind = fault.Unavailable
 	case strings.Contains(cause.Error(), "server gave HTTP response to HTTPS client"):
 		f.Kind = fault.Invalid

@@ -28,14 +28,17 @@ func keystone(mux *http.ServeMux, url func() string) {
 }
 
 // fake starts a server that logs in and answers everything else with h.
-func fake(t *testing.T, h http.HandlerFunc) *openstack.Client {
+func fake(t *testing.T, h http.HandlerFunc) *openstack.Client { return slowly(t, "30", h) }
+
+// slowly is fake with a time limit, in seconds.
+func slowly(t *testing.T, seconds string, h http.HandlerFunc) *openstack.Client {
 	t.Helper()
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	keystone(mux, func() string { return server.URL })
 	mux.HandleFunc("/", h)
-	e, err := entry(t, `clouds: {x: {auth: {auth_url: "`+server.URL+`/v3", username: u, password: hunter22, project_name: p, default_domain: D}}}`, "", "x")
+	e, err := entry(t, `clouds: {x: {api_timeout: `+seconds+`, auth: {auth_url: "`+server.URL+`/v3", username: u, password: hunter22, project_name: p, default_domain: D}}}`, "", "x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +145,34 @@ func TestContextEndsCalls(t *testing.T) {
 	defer stop()
 	if _, err = client.Do(ctx, openstack.Call{Service: openstack.Network, Method: "GET", Path: "/x"}); fault.KindOf(err) != fault.Timeout {
 		t.Errorf("got %v (%s)", err, fault.KindOf(err))
+	}
+}
+
+func TestCallsHaveDeadlines(t *testing.T) {
+	client := slowly(t, "0.05", func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/body") {
+			fmt.Fprint(w, "{")
+			w.(http.Flusher).Flush()
+		}
+		if strings.HasSuffix(r.URL.Path, "/file") { // an upload isn't bounded
+			time.Sleep(100 * time.Millisecond)
+			return
+		}
+		<-r.Context().Done()
+	})
+	for _, path := range []string{"/head", "/body"} {
+		_, err := client.Do(context.Background(), openstack.Call{Service: openstack.Network, Method: "GET", Path: path})
+		if fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "Neutron didn't answer within 50ms") || !strings.Contains(fault.HintOf(err), "api_timeout") {
+			t.Errorf("%s: got %v (%s)", path, err, fault.KindOf(err))
+		}
+	}
+	if _, err := client.Do(context.Background(), openstack.Call{Service: openstack.Image, Method: "PUT", Path: "/images/x/file", Stream: strings.NewReader("data")}); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	if _, err := client.Do(ctx, openstack.Call{Service: openstack.Network, Method: "GET", Path: "/head"}); fault.KindOf(err) != fault.Timeout {
+		t.Errorf("the caller's deadline: got %v (%s)", err, fault.KindOf(err))
 	}
 }
 
