@@ -240,3 +240,30 @@ func TestCertificateAfterCrash(t *testing.T) {
 	}
 	r.fails("ca", "crypto/ca/root/key", starlark.String("root"))
 }
+
+// Runs that make the same key at once, each with a module of its own, get the
+// same key.
+func TestRunsAtOnce(t *testing.T) {
+	store := newStore(t)
+	const runs = 6
+	keys := make(chan string, runs)
+	for range runs {
+		go func() {
+			r := newRun(t, crypto.Module(crypto.Config{Store: store}), startest.NewDoor(effect.Apply))
+			key, err := r.call("ssh_keypair", nil, starlark.String("operator"))
+			if err != nil {
+				t.Error(err)
+				keys <- ""
+				return
+			}
+			v, _ := key.Attr("public_key")
+			keys <- v.String()
+		}()
+	}
+	first := <-keys
+	for range runs - 1 {
+		if k := <-keys; k != first {
+			t.Errorf("got %s and %s", first, k)
+		}
+	}
+}

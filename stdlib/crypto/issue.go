@@ -179,8 +179,11 @@ func (o *issued) Apply(ctx context.Context, _ effect.Change) (effect.State, erro
 		if f.key, f.keyPEM, err = newKey(); err != nil {
 			return effect.State{}, &fault.Error{Op: "making", Target: o.Target().String(), Kind: fault.Failed, Err: err}
 		}
-		if err := o.m.store.Put(ctx, o.key("key"), f.keyPEM); err != nil {
+		if f.keyPEM, err = create(ctx, o.m.store, o.key("key"), f.keyPEM); err != nil {
 			return effect.State{}, err
+		}
+		if f.key, err = parseKey(f.keyPEM); err != nil {
+			return effect.State{}, &fault.Error{Op: "reading", Target: o.key("key"), Kind: fault.Invalid, Err: err}
 		}
 	}
 	if f.cert, f.pem, err = o.sign(f.key); err != nil {

@@ -83,6 +83,40 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// Of several that make a value at once, through stores of their own, all get
+// the same.
+func TestCreateRace(t *testing.T) {
+	ctx := context.Background()
+	dir, box := t.TempDir(), newBox(t)
+	const racers = 16
+	got := make(chan string, racers)
+	for i := range racers {
+		go func() {
+			v, err := secret.NewStore(dir, box).Create(ctx, "keys/one", []byte(strings.Repeat(string(rune('a'+i)), 20)))
+			if err != nil {
+				t.Error(err)
+			}
+			got <- string(v)
+		}()
+	}
+	first := <-got
+	for range racers - 1 {
+		if v := <-got; v != first {
+			t.Errorf("got %q and %q", first, v)
+		}
+	}
+	v, _, err := secret.NewStore(dir, box).Get(ctx, "keys/one")
+	if err != nil || string(v) != first {
+		t.Errorf("stored is %q (%v), want %q", v, err, first)
+	}
+	if left, _ := os.ReadDir(filepath.Join(dir, "keys")); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+	if _, err := secret.NewStore(dir, box).Create(ctx, "../x", nil); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("a bad name: %v", err)
+	}
+}
+
 func TestStoreRefusals(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()

@@ -66,24 +66,51 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, bool, error) {
 
 // Put stores a value. Once it returns, the value is durable.
 func (s *Store) Put(ctx context.Context, name string, value []byte) error {
+	_, err := s.write(ctx, name, value, os.Rename)
+	return err
+}
+
+// Create stores a value unless there is one, and returns the one that is
+// stored then: of several processes that make a value at once, all get that of
+// the first.
+func (s *Store) Create(ctx context.Context, name string, value []byte) ([]byte, error) {
+	// A link fails where a name is taken, which a rename doesn't.
+	taken, err := s.write(ctx, name, value, os.Link)
+	if err != nil || !taken {
+		return value, err
+	}
+	have, found, err := s.Get(ctx, name)
+	if err == nil && !found {
+		err = &fault.Error{Op: "storing", Target: name, Kind: fault.Conflict, Err: errors.New("somebody else stored and deleted it meanwhile")}
+	}
+	return have, err
+}
+
+// write encrypts a value into a new file, which place then gives its name. It
+// reports whether place found the name taken.
+func (s *Store) write(ctx context.Context, name string, value []byte, place func(from, to string) error) (taken bool, err error) {
 	if err := fault.FromContext(ctx); err != nil {
-		return err
+		return false, err
 	}
 	path, err := s.path(name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	data, err := s.box.Encrypt(value)
 	if err != nil {
-		return fault.Wrap("storing", name, err)
+		return false, fault.Wrap("storing", name, err)
 	}
-	if err := s.replace(path, data); err != nil {
-		return &fault.Error{Op: "storing", Target: name, Kind: fault.Failed, Err: err}
+	err = s.replace(path, data, place)
+	if errors.Is(err, fs.ErrExist) {
+		return true, nil
 	}
-	return nil
+	if err != nil {
+		return false, &fault.Error{Op: "storing", Target: name, Kind: fault.Failed, Err: err}
+	}
+	return false, nil
 }
 
-func (s *Store) replace(path string, data []byte) error {
+func (s *Store) replace(path string, data []byte, place func(from, to string) error) error {
 	dir := filepath.Dir(path)
 	if err := s.makeDir(dir); err != nil {
 		return err
@@ -97,7 +124,7 @@ func (s *Store) replace(path string, data []byte) error {
 	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := place(f.Name(), path); err != nil {
 		return err
 	}
 	return syncDir(dir)
