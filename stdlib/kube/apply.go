@@ -33,7 +33,7 @@ func applyFunc() builtin.Func {
 		Doc: "Make objects what is given, by server-side apply with the field manager gsrun. Namespaces and CRDs come first and are waited for, " +
 			"then what belongs to no namespace, then configuration, then workloads and custom resources, webhooks last. " +
 			"Each object is a change of its own in a plan. An object that is as wanted already, which a dry run tells, isn't written. " +
-			"Each carries its owner in the annotation gsrun.dev/owner.",
+			"Each carries its owner in the annotation gsrun.dev/owner. A custom resource whose controller has written no status yet counts as ready: use wait for those.",
 		Returns: "list of objects with api_version, kind, namespace, name and uid",
 		Example: `cluster.apply([{
     "apiVersion": "v1",

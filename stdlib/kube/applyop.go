@@ -43,6 +43,9 @@ func (op *applyOp) Observe(ctx context.Context) (effect.State, error) {
 		return effect.State{}, err
 	}
 	it := op.it
+	if it.unknown && !planning(ctx) {
+		return effect.State{}, fault.New(fault.Internal, "%s holds a value that isn't known, though this is no plan", it.origin)
+	}
 	if !it.served {
 		k, err := client.Kind(ctx, it.object.GroupVersionKind())
 		switch {
@@ -70,10 +73,10 @@ func (op *applyOp) Observe(ctx context.Context) (effect.State, error) {
 	s := sight{live: live}
 	if owner := live.GetAnnotations()[ownerAnnotation]; owner != "" && owner != it.owner && !op.force {
 		s.foreign = owner
-	} else if s.differs, s.note, err = op.try(ctx, client, live); err != nil {
+	} else if err := op.compare(ctx, client, &s); err != nil {
 		return effect.State{}, err
 	}
-	return effect.State{Exists: true, Attrs: it.attrs(string(live.GetUID())), Raw: s}, nil
+	return effect.State{Exists: true, Attrs: it.attrs(string(s.live.GetUID())), Raw: s}, nil
 }
 
 // observeNew has the API server check an object that isn't there, so that a plan
@@ -94,22 +97,36 @@ func (op *applyOp) observeNew(ctx context.Context, client *kubeclient.Client) (e
 	return effect.State{}, err
 }
 
-// try returns what an apply would change in live, which a dry run tells.
-func (op *applyOp) try(ctx context.Context, client *kubeclient.Client, live *kubeclient.Object) (differs []kubeclient.Difference, note string, err error) {
-	want := op.it.object
-	var open []kubeclient.Difference
-	if op.it.unknown {
-		want, open = known(want, live)
+// compare finds out what an apply would change in s.live, which a dry run tells.
+func (op *applyOp) compare(ctx context.Context, client *kubeclient.Client, s *sight) error {
+	for {
+		want := op.it.object
+		var open []kubeclient.Difference
+		if op.it.unknown {
+			want, open = known(want, s.live)
+		}
+		got, err := client.Apply(ctx, op.it.kind, want, kubeclient.Options{Manager: manager, Force: op.force, DryRun: true})
+		switch {
+		case planning(ctx) && (kubeclient.LacksRight(err) || fault.KindOf(err) == fault.Unavailable):
+			// What can't be asked is compared as far as it is given.
+			s.differs, s.note = append(kubeclient.Lacks(s.live, want), open...), "not asked: "+err.Error()
+			return nil
+		case err != nil:
+			return err
+		}
+		s.differs = append(kubeclient.Compare(s.live, got), open...)
+		if len(s.differs) == 0 || got.GetResourceVersion() == s.live.GetResourceVersion() {
+			return nil
+		}
+		// Somebody else changed the object after it was read: what they did
+		// isn't what the apply would do.
+		if s.live, err = client.Get(ctx, op.it.kind, want.GetNamespace(), want.GetName()); err != nil {
+			if fault.KindOf(err) == fault.NotFound {
+				err = &fault.Error{Kind: fault.Conflict, Err: err}
+			}
+			return err
+		}
 	}
-	got, err := client.Apply(ctx, op.it.kind, want, kubeclient.Options{Manager: manager, Force: op.force, DryRun: true})
-	switch {
-	case err == nil:
-		return append(kubeclient.Compare(live, got), open...), "", nil
-	case planning(ctx) && (kubeclient.LacksRight(err) || fault.KindOf(err) == fault.Unavailable):
-		// What can't be asked is compared as far as it is given.
-		return append(kubeclient.Lacks(live, want), open...), "not asked: " + err.Error(), nil
-	}
-	return nil, "", err
 }
 
 func (op *applyOp) Diff(st effect.State) (effect.Change, error) {

@@ -70,41 +70,69 @@ func given(v any) (list []*item, later []string, err error) {
 		return nil, nil, fault.New(fault.Invalid, "argument objects: got %T, want a list of dicts", v)
 	}
 	for i, e := range elements {
-		origin := fmt.Sprintf("objects[%d]", i)
-		if nested, ok := e.([]any); ok {
-			return nil, nil, fault.Hinted(fault.Invalid, "join lists with +", "%s is a list of %d elements, not an object", origin, len(nested))
-		}
-		if _, ok := e.(effect.Unknown); ok {
-			later = append(later, origin)
-			continue
-		}
-		r := revealing{}
-		data, err := r.reveal(e, "")
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", origin, err)
-		}
-		if m, ok := data.(map[string]any); ok && identityUnknown(m) {
-			later = append(later, origin)
-			continue
-		}
-		found, err := kubeclient.Flatten(data, origin)
+		found, open, err := one(e, fmt.Sprintf("objects[%d]", i))
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, m := range found {
-			list = append(list, &item{origin: m.Origin, object: m.Object, secrets: r.secrets, unknown: r.unknown})
-		}
+		list, later = append(list, found...), append(later, open...)
 	}
 	return list, later, nil
 }
 
-// identityUnknown reports whether it isn't known yet which object m is.
-func identityUnknown(m map[string]any) bool {
-	meta, ok := m["metadata"].(map[string]any)
-	if !ok {
-		return isUnknown(m["metadata"]) || isUnknown(m["items"])
+// one returns the object that an element is, or those of the List that it is.
+func one(e any, origin string) (list []*item, later []string, err error) {
+	if nested, ok := e.([]any); ok {
+		return nil, nil, fault.Hinted(fault.Invalid, "join lists with +", "%s is a list of %d elements, not an object", origin, len(nested))
 	}
-	return isUnknown(m["apiVersion"]) || isUnknown(m["kind"]) || isUnknown(meta["name"]) || isUnknown(meta["namespace"])
+	m, ok := e.(map[string]any)
+	if !ok {
+		if isUnknown(e) {
+			return nil, []string{origin}, nil
+		}
+		return nil, nil, fault.New(fault.Invalid, "%s: it is a %T, not an object", origin, e)
+	}
+	if items, ok := m["items"].([]any); ok {
+		if kind, _ := m["kind"].(string); strings.HasSuffix(kind, "List") {
+			for i, e := range items {
+				found, open, err := one(e, fmt.Sprintf("%s, items[%d]", origin, i))
+				if err != nil {
+					return nil, nil, err
+				}
+				list, later = append(list, found...), append(later, open...)
+			}
+			return list, later, nil
+		}
+	}
+	for _, v := range identity(m) {
+		if isUnknown(v) {
+			return nil, []string{origin}, nil
+		}
+		if _, ok := v.(*effect.Secret); ok {
+			return nil, nil, fault.New(fault.Invalid, "%s: neither kind nor name can be secret: plans and journals show them", origin)
+		}
+	}
+	r := revealing{}
+	data, err := r.reveal(m, "")
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", origin, err)
+	}
+	found, err := kubeclient.Flatten(data, origin)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, m := range found {
+		list = append(list, &item{origin: m.Origin, object: m.Object, secrets: r.secrets, unknown: r.unknown})
+	}
+	return list, nil, nil
+}
+
+// identity returns the values that say which object m is.
+func identity(m map[string]any) []any {
+	out := []any{m["apiVersion"], m["kind"], m["metadata"], m["items"]}
+	if meta, ok := m["metadata"].(map[string]any); ok {
+		out = append(out, meta["name"], meta["namespace"])
+	}
+	return out
 }
 
 func isUnknown(v any) bool {

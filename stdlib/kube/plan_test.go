@@ -154,13 +154,13 @@ def test():
     c = kube.cluster("lab", kubeconfig = kubeconfig)
     meta = {"name": "plan-new", "namespace": "default"}
     c.apply([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"ip": unknown}}])
-    c.apply([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": unknown}}])
+    c.apply([{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": unknown}}]}])
     c.apply(manifests = unknown)
     c.delete("ConfigMap", "plan-config")
     c.delete("ConfigMap", "plan-new")
 `), []string{
 		"create kube/lab/ConfigMap/default/plan-new data.ip: <nil> -> (known after apply); metadata.annotations[gsrun.dev/owner]: <nil> -> gsrun:test/test/plan-new;",
-		"later kube/lab/objects[0] (known after apply)",
+		"later kube/lab/objects[0], items[0] (known after apply)",
 		"later kube/lab/manifests (known after apply)",
 		"delete kube/lab/ConfigMap/default/plan-config",
 	})

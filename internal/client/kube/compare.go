@@ -18,8 +18,8 @@ type Difference struct {
 var bookkeeping = []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"}
 
 // Compare returns what differs between two objects, leaf by leaf in the order
-// of the paths, without what the API server keeps for itself. Elements of lists
-// are told apart by their name if each has one.
+// of the paths, without their status and what the API server keeps for itself.
+// Elements of lists are told apart by their name if each has one.
 func Compare(old, new *Object) []Difference {
 	var c comparison
 	c.value("", visible(old), visible(new))
@@ -49,13 +49,14 @@ func Lacks(live, o *Object) []Difference {
 	return c.found
 }
 
-// visible returns a copy of o's data without the bookkeeping, deep enough to
-// delete from metadata.
+// visible returns a copy of o's data without status and bookkeeping, deep enough
+// to delete from metadata.
 func visible(o *Object) map[string]any {
 	if o == nil {
 		return map[string]any{}
 	}
 	out := maps.Clone(o.Object)
+	delete(out, "status")
 	if meta, ok := out["metadata"].(map[string]any); ok {
 		meta = maps.Clone(meta)
 		for _, k := range bookkeeping {
