@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -221,6 +222,15 @@ func (w *world) globals() starlark.StringDict {
 		"foreign_server": w.raw("foreign_server", func(c *client.Client, a []string) error { return w.foreignServer(c, a[0], a[1]) }),
 		"stop_server":    w.raw("stop_server", func(c *client.Client, a []string) error { return w.stopServer(c, a[0]) }),
 		"rename_server":  w.raw("rename_server", func(c *client.Client, a []string) error { return w.renameServer(c, a[0], a[1]) }),
+		"kept_host_keys": starlark.NewBuiltin("kept_host_keys", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
+			ids := []string{}
+			w.hostKeys.mu.Lock()
+			defer w.hostKeys.mu.Unlock()
+			for name := range w.hostKeys.m {
+				ids = append(ids, strings.TrimPrefix(name, "hostkeys/"))
+			}
+			return effect.ToStarlark(ids), nil
+		}),
 		"expire_tokens": starlark.NewBuiltin("expire_tokens", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
 			w.cloud.ExpireTokens()
 			return starlark.None, nil

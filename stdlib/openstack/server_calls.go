@@ -81,7 +81,8 @@ func markedOnes(all []client.Object, mark string) []client.Object {
 	return out
 }
 
-// removeServer deletes a server and waits until it is gone.
+// removeServer deletes a server, waits until it is gone, and forgets its host
+// keys.
 func removeServer(ctx context.Context, c *Cloud, cl *client.Client, id string) error {
 	_, err := cl.Do(ctx, serverCall(http.MethodDelete, "/"+id, nil))
 	for err == nil {
@@ -91,10 +92,13 @@ func removeServer(ctx context.Context, c *Cloud, cl *client.Client, id string) e
 			err = c.pause(ctx)
 		}
 	}
-	if fault.KindOf(err) == fault.NotFound {
-		return nil
+	if fault.KindOf(err) != fault.NotFound {
+		return err
 	}
-	return err
+	if store := c.config.HostKeys; store != nil {
+		return store.Delete(ctx, hostKeySlot(id))
+	}
+	return nil
 }
 
 // serverState is the status with what is being done.

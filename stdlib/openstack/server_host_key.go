@@ -33,12 +33,15 @@ func hostKeyMethod() builtin.Func {
 	})
 }
 
+// hostKeySlot is the name that a server's host keys are kept under.
+func hostKeySlot(id string) string { return "hostkeys/" + id }
+
 func (s *Server) hostKey(ctx context.Context, timeout time.Duration) (any, error) {
 	id, ok := s.attrs["id"].(string)
 	if !ok {
 		return effect.Unknown{Of: "the host key of server " + s.String()}, nil
 	}
-	store, slot := s.cloud.config.HostKeys, "hostkeys/"+id
+	store, slot := s.cloud.config.HostKeys, hostKeySlot(id)
 	if store != nil {
 		kept, found, err := store.Get(ctx, slot)
 		if err != nil {

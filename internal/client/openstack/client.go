@@ -270,11 +270,23 @@ func (c *Client) url(s Service, path string, query url.Values) (string, error) {
 			"cloud %s offers no %s service%s with the interface %s", c.entry.Name, s, region, c.entry.Interface)
 	}
 	base = strings.TrimRight(base, "/")
-	if !strings.Contains(base+"/", "/"+s.versionPath()+"/") {
+	if !versioned(base) {
 		base += "/" + s.versionPath()
 	}
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
 	return base + path, nil
+}
+
+// versioned reports whether an endpoint names a version, as in /compute/v2.1
+// or /v2/PROJECT.
+func versioned(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(u.Path, "/"), func(segment string) bool {
+		return len(segment) > 1 && segment[0] == 'v' && strings.Trim(segment[1:], "0123456789.") == ""
+	})
 }

@@ -151,6 +151,19 @@ func TestEndpointOverridesAndMissingServices(t *testing.T) {
 	if len(calls) != 4 {
 		t.Errorf("%d calls", len(calls))
 	}
+	calls = nil
+	for _, suffix := range []string{"/v2.1", "/v2/project", "/compute/v2.1/", "/v2x"} {
+		c, err := connect(t, server.URL+"/identity", passwordAuth, `compute_endpoint_override: "`+other.URL+suffix+`", `)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Do(context.Background(), openstack.Call{Service: openstack.Compute, Method: "GET", Path: "/x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := strings.Join(calls, " "), "/v2.1/x /v2/project/x /compute/v2.1/x /v2x/v2.1/x"; got != want {
+		t.Errorf("called %s, want %s", got, want)
+	}
 	c := fake(t, func(http.ResponseWriter, *http.Request) {})
 	_, err := c.Do(context.Background(), openstack.Call{Service: openstack.Identity, Method: "GET", Path: "/x"})
 	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "cloud x offers no identity service with the interface public") {
