@@ -49,7 +49,8 @@ func sysctlNoun() builtin.Noun {
 	}
 }
 
-const observeSysctlScript = `if v=$(sysctl -n "$k" 2>/dev/null); then echo "live "$v; fi
+const observeSysctlScript = `set -f
+if v=$(sysctl -n "$k" 2>/dev/null); then echo "live "$v; fi
 if [ -f "$f" ]; then echo "file $(head -n 1 "$f")"; fi
 `
 

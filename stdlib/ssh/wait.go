@@ -53,7 +53,10 @@ func wait(ctx context.Context, h *Host, a waitArgs) (any, error) {
 	var refused time.Time // when the user was refused first
 	w := effect.Wait{Query: h.query("", ""), For: what, Timeout: a.Timeout, Interval: a.Interval}
 	return effect.Await(ctx, w, func(ctx context.Context) (effect.Poll, error) {
-		got, err := h.ask(ctx, script, nil, nil)
+		// A look ends before the wait does, so that what it saw is told.
+		look, cancel := context.WithTimeoutCause(ctx, a.Timeout/2, fault.New(fault.Timeout, "no answer within %s", a.Timeout/2))
+		defer cancel()
+		got, err := h.ask(look, script, nil, nil)
 		if fault.KindOf(err) == fault.Denied {
 			now := effect.From(ctx).Door.Clock.Now()
 			if refused.IsZero() {
