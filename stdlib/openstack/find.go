@@ -83,16 +83,7 @@ func foreign(label, name, mark string, same []client.Object, adopt bool) (client
 
 func (f finder) marked(ctx context.Context, cl *client.Client) ([]client.Object, error) {
 	all, err := f.noun.list(ctx, cl, f.query(cl, "description", f.mark))
-	if err != nil {
-		return nil, err
-	}
-	var own []client.Object
-	for _, obj := range all {
-		if str(obj, "description") == f.mark {
-			own = append(own, obj)
-		}
-	}
-	return own, nil
+	return markedOnes(all, f.mark), err
 }
 
 // query filters by one field within the login's project: an administrator
