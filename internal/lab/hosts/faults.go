@@ -3,6 +3,8 @@ package hosts
 import (
 	"regexp"
 	"time"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
 // Faults are what is wrong with a host. The zero value is a healthy host.
@@ -66,7 +68,7 @@ func (h *Host) SetFaults(f Faults) {
 func (h *Host) ChangeHostKeys() error {
 	keys, err := newHostKeys()
 	if err != nil {
-		return err
+		return fault.Wrap("making host keys", h.target(), err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

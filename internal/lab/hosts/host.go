@@ -7,6 +7,7 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/debian"
 )
 
@@ -26,6 +28,8 @@ type Host struct {
 	sys   *debian.System
 
 	console console
+
+	turn sync.Mutex // held while the host is switched on or off
 
 	mu        sync.Mutex
 	changed   *sync.Cond // up, frozen, halted
@@ -160,7 +164,12 @@ func (h *Host) Up() bool {
 	return h.up
 }
 
-// WaitUp waits until the host's SSH server runs.
+func (h *Host) target() string { return "hosts/" + h.spec.ID }
+
+var errDeleted = errors.New("the host was deleted")
+
+// WaitUp waits until the host's SSH server runs. It fails with Timeout or
+// Cancelled when ctx ends, and with NotFound if the host is deleted.
 func (h *Host) WaitUp(ctx context.Context) error {
 	return h.wait(ctx, func() bool { return h.up })
 }
@@ -180,11 +189,11 @@ func (h *Host) wait(ctx context.Context, done func() bool) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for !done() {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("waiting for host %s: %w", h.spec.ID, err)
+		if err := fault.FromContext(ctx); err != nil {
+			return fault.Wrap("waiting for host", h.target(), err)
 		}
 		if h.closed {
-			return fmt.Errorf("waiting for host %s: it was deleted", h.spec.ID)
+			return &fault.Error{Op: "waiting for host", Target: h.target(), Kind: fault.NotFound, Err: errDeleted}
 		}
 		h.changed.Wait()
 	}
@@ -193,6 +202,12 @@ func (h *Host) wait(ctx context.Context, done func() bool) error {
 
 // Start powers the host on; it does nothing if the host is on.
 func (h *Host) Start() {
+	h.turn.Lock()
+	defer h.turn.Unlock()
+	h.start()
+}
+
+func (h *Host) start() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.power != nil || h.closed {
@@ -219,7 +234,11 @@ func (h *Host) run(ctx context.Context) {
 	h.console.cloudInit(h.spec, h.HostKeys(), firstBoot)
 	h.mu.Lock()
 	if ctx.Err() != nil {
+		// It was switched off while it booted: nothing may be left running.
 		h.mu.Unlock()
+		if err := h.sys.Shutdown(); err != nil {
+			h.console.print(err.Error())
+		}
 		return
 	}
 	h.up = true
@@ -242,7 +261,14 @@ func (h *Host) run(ctx context.Context) {
 }
 
 // Stop powers the host off at once: what runs is killed, connections break.
+// The disk keeps what it has. A hook of the Config must not call it.
 func (h *Host) Stop() error {
+	h.turn.Lock()
+	defer h.turn.Unlock()
+	return h.stop()
+}
+
+func (h *Host) stop() error {
 	h.mu.Lock()
 	if h.power == nil {
 		h.mu.Unlock()
@@ -266,15 +292,17 @@ func (h *Host) Stop() error {
 	h.mu.Lock()
 	h.power = nil
 	h.mu.Unlock()
-	return err
+	return fault.Wrap("stopping host", h.target(), err)
 }
 
 // Reboot is Stop and Start.
 func (h *Host) Reboot() error {
-	if err := h.Stop(); err != nil {
+	h.turn.Lock()
+	defer h.turn.Unlock()
+	if err := h.stop(); err != nil {
 		return err
 	}
-	h.Start()
+	h.start()
 	return nil
 }
 
@@ -295,12 +323,13 @@ func (h *Host) rebootItself(halt bool) {
 		if h.fleet.cfg.Power != nil {
 			h.fleet.cfg.Power(h.spec.ID, false)
 		}
-		err := h.Stop()
-		if err != nil {
+		h.turn.Lock()
+		defer h.turn.Unlock()
+		if err := h.stop(); err != nil {
 			h.console.print(fmt.Sprintf("reboot: %v", err))
 		}
 		if !halt {
-			h.Start()
+			h.start()
 		}
 	})
 }

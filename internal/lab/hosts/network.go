@@ -3,22 +3,35 @@ package hosts
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
 // Listen makes the host reachable at a loopback address, as a floating IP
-// does, whenever it is up. It fails if the address can't be listened on.
+// does, whenever it is up. It fails with Conflict if the address can't be
+// listened on, and with NotFound if the host was deleted.
 func (h *Host) Listen(addr string) error {
+	if err := h.listenAt(addr); err != nil {
+		kind := fault.Conflict
+		if errors.Is(err, errDeleted) {
+			kind = fault.NotFound
+		}
+		return &fault.Error{Op: "listening on " + addr, Target: h.target(), Kind: kind, Err: err}
+	}
+	return nil
+}
+
+func (h *Host) listenAt(addr string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return fmt.Errorf("listening on %s: host %s was deleted", addr, h.spec.ID)
+		return errDeleted
 	}
 	if _, ok := h.listeners[addr]; ok {
 		return nil
@@ -45,7 +58,7 @@ func (h *Host) Unlisten(addr string) error {
 	if l == nil {
 		return nil
 	}
-	return l.Close()
+	return fault.Wrap("closing "+addr, h.target(), l.Close())
 }
 
 // listen opens every address of the host; h.mu is held.
@@ -123,7 +136,7 @@ func (h *Host) Forward(port int, target string) {
 	})
 }
 
-// Close port again.
+// Unserve ends Serve and Forward. Connections that stand go on.
 func (h *Host) Unserve(port int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

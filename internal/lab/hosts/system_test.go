@@ -68,11 +68,17 @@ sudo wg set wg0 peer "$(wg genkey | wg pubkey)" allowed-ips 10.99.0.3/32; sudo w
 	{name: "swap", script: "sudo swapon --show; sudo touch /swap; sudo swapon /swap; /usr/sbin/swapon --show --noheadings | cut -d' ' -f1; sudo swapoff -a; cat /proc/swaps | wc -l; /usr/sbin/swapoff -a", out: "/swap\n1\n", code: 1, err: "Not superuser"},
 	{name: "cloud-init", script: "cloud-init status --wait; test -f /var/lib/cloud/instance/boot-finished && echo fin", out: "status: done\nfin\n"},
 	{name: "ssh keys", script: "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub | cut -d' ' -f1,4; ls /etc/ssh/*.pub | wc -l; sudo visudo -cf /etc/sudoers; echo bad | sudo visudo -cf -", out: "256 (ED25519)\n2\n/etc/sudoers: parsed OK\n", code: 1, err: "syntax error"},
+	{name: "fetch", script: "sudo apt-get update -qq; sudo apt-get install -y -qq curl wget; curl -fsSLo f https://mirror.lab.invalid/a; cat f; echo; wget -qO- https://mirror.lab.invalid/b; echo; curl -sS https://elsewhere.lab.invalid/", out: "GET https://mirror.lab.invalid/a\nGET https://mirror.lab.invalid/b\n", code: 6, err: "curl: (6) Could not resolve host"},
 	{name: "nc curl", script: "sudo apt-get update -qq; sudo apt-get install -y -qq curl netcat-openbsd; nc -z 10.20.0.10 22 && echo open; nc -zv 10.20.0.10 23; nc -zv 10.20.0.99 22; curl -fsS http://10.20.0.10:8080/x; curl -s -o f -w '%{http_code}\\n' http://10.20.0.10:8080/none; curl -fsS http://10.20.0.10:8080/none; echo $?; curl -sS http://10.20.0.10:81/", out: "open\nhello /x404\n22\n", code: 7, err: "curl: (7)"},
 }
 
 func TestSystem(t *testing.T) {
-	r := newRig(t, hosts.Config{})
+	r := newRig(t, hosts.Config{Fetch: func(_ context.Context, h hosts.Info, method, url string) (int, []byte, error) {
+		if h.ID != "gw" || !strings.HasPrefix(url, "https://mirror.lab.invalid/") {
+			return 0, nil, fmt.Errorf("Could not resolve host: %s", url)
+		}
+		return 200, []byte(method + " " + url), nil
+	}})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/x", func(w http.ResponseWriter, req *http.Request) { fmt.Fprintf(w, "hello %s", req.URL.Path) })
 	web := &http.Server{Handler: mux}

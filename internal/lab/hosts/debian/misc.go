@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -215,7 +216,7 @@ func (s *System) jq(ctx context.Context, p *machine.Proc) int {
 		return 2
 	}
 	code := 0
-	status := p.Each(ctx, o.Args[1:], func(_ string, r ioReader) error {
+	status := p.Each(ctx, o.Args[1:], func(_ string, r io.Reader) error {
 		var v any
 		if err := json.Unmarshal([]byte(readAll(r)), &v); err != nil {
 			code = p.Fail(2, "error (at <stdin>:1): %v", err)

@@ -67,6 +67,8 @@ type System struct {
 	packages *packages
 	init     *cloudInit
 
+	accounts sync.Mutex // held while passwd, group or shadow is rewritten
+
 	mu       sync.Mutex
 	hostname string
 }

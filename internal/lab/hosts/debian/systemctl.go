@@ -6,17 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/machine"
-	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/tree"
 )
 
 func (s *System) systemctl(ctx context.Context, p *machine.Proc) int {
+	if slices.Contains(p.Args, "--version") {
+		p.Printf("systemd 252 (252.38-1~deb12u1)\n")
+		return 0
+	}
 	o := p.Options("now q|quiet p|property: value no-pager no-block f|force t|type: all a state: l|full n|lines: no-legend plain P: runtime s|signal: " +
 		"system user no-reload kill-who: wait no-ask-password H: o|output: show-types r root: i ignore-inhibitors no-warn")
 	if o == nil {
@@ -264,204 +265,6 @@ func (s *System) unitFiles(ctx context.Context, p *machine.Proc, verb string, na
 		}
 	}
 	return code
-}
-
-func (s *System) properties(name string) (map[string]string, []string) {
-	m := s.services
-	name = unitName(name)
-	p := map[string]string{"Id": name, "Names": name, "LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead", "MainPID": "0",
-		"Result": "success", "ExecMainStatus": "0", "NRestarts": "0", "UnitFileState": "", "FragmentPath": "", "NeedDaemonReload": "no",
-		"Description": name, "Type": "", "ActiveEnterTimestamp": "", "InvocationID": "", "CanReload": "no", "Environment": "", "User": ""}
-	order := []string{"Type", "MainPID", "Result", "NRestarts", "ExecMainStatus", "Environment", "User", "Id", "Names", "Description", "LoadState", "ActiveState",
-		"SubState", "FragmentPath", "UnitFileState", "NeedDaemonReload", "CanReload", "ActiveEnterTimestamp", "InvocationID"}
-	svc := m.load(name)
-	if svc == nil {
-		return p, order
-	}
-	st := m.state(svc)
-	yes := func(b bool) string {
-		if b {
-			return "yes"
-		}
-		return "no"
-	}
-	p["LoadState"] = "loaded"
-	if st.unit.masks {
-		p["LoadState"] = "masked"
-	}
-	p["ActiveState"], p["SubState"], p["Result"] = st.active, st.sub, st.result
-	p["ExecMainStatus"], p["NRestarts"] = strconv.Itoa(st.code), strconv.Itoa(st.restarts)
-	p["UnitFileState"], p["FragmentPath"] = s.enablement(name), st.unit.file
-	p["NeedDaemonReload"] = yes(m.stale(svc))
-	p["CanReload"] = yes(len(st.unit.keys["Service.ExecReload"]) > 0)
-	p["Description"] = cmp.Or(st.unit.get("Unit.Description"), name)
-	p["Type"] = cmp.Or(st.unit.get("Service.Type"), "simple")
-	p["Environment"] = strings.Join(st.unit.keys["Service.Environment"], " ")
-	p["User"] = st.unit.get("Service.User")
-	if st.active == "active" {
-		p["ActiveEnterTimestamp"] = st.since.UTC().Format("Mon 2006-01-02 15:04:05 UTC")
-		p["MainPID"] = strconv.Itoa(st.pid)
-	}
-	if st.invocation > 0 {
-		p["InvocationID"] = fmt.Sprintf("%032x", st.invocation)
-	}
-	return p, order
-}
-
-func (s *System) showUnits(p *machine.Proc, o *machine.Options, names []string) int {
-	var want []string
-	for _, list := range append(o.All("p"), o.All("P")...) {
-		want = append(want, strings.Split(list, ",")...)
-	}
-	if len(names) == 0 {
-		names = []string{"-.slice"}
-	}
-	for i, name := range names {
-		if i > 0 {
-			p.Printf("\n")
-		}
-		props, order := s.properties(name)
-		keys := order
-		if len(want) > 0 {
-			// systemctl prints in its own order.
-			keys = nil
-			for _, k := range order {
-				if slices.Contains(want, k) {
-					keys = append(keys, k)
-				}
-			}
-		}
-		for _, k := range keys {
-			if o.Has("value") || o.Has("P") {
-				p.Printf("%s\n", props[k])
-			} else {
-				p.Printf("%s=%s\n", k, props[k])
-			}
-		}
-	}
-	return 0
-}
-
-func (s *System) unitStatus(p *machine.Proc, names []string) int {
-	m := s.services
-	code := 0
-	for _, name := range names {
-		name = unitName(name)
-		svc := m.load(name)
-		if svc == nil {
-			fmt.Fprintf(p.Stderr, "Unit %s could not be found.\n", name)
-			code = 4
-			continue
-		}
-		st := m.state(svc)
-		p.Printf("● %s - %s\n     Loaded: loaded (%s; %s; preset: enabled)\n     Active: %s (%s) since %s\n", name,
-			cmp.Or(st.unit.get("Unit.Description"), name), st.unit.file, s.enablement(name), st.active, st.sub, st.since.UTC().Format("Mon 2006-01-02 15:04:05 UTC"))
-		for _, e := range m.entries(name, 10) {
-			p.Printf("%s\n", s.journalLine(e))
-		}
-		if st.active != "active" {
-			code = 3
-		}
-	}
-	return code
-}
-
-func (s *System) listUnitFiles(p *machine.Proc, o *machine.Options, names []string) int {
-	seen := map[string]bool{}
-	for _, dir := range unitDirs() {
-		kids, err := s.FS.ReadDir(tree.Root(), dir)
-		if err != nil {
-			continue
-		}
-		for _, kid := range kids {
-			if kid.IsDir() || path.Ext(kid.Name()) == "" {
-				continue
-			}
-			seen[kid.Name()] = true
-		}
-	}
-	n := 0
-	if !o.Has("no-legend") {
-		p.Printf("UNIT FILE STATE PRESET\n")
-	}
-	for _, name := range slices.Sorted(maps.Keys(seen)) {
-		if t := o.Get("t"); t != "" && path.Ext(name) != "."+t {
-			continue
-		}
-		if len(names) > 0 && !slices.ContainsFunc(names, func(glob string) bool {
-			ok, _ := path.Match(glob, name) // a bad pattern matches nothing
-			return ok || name == unitName(glob)
-		}) {
-			continue
-		}
-		state := s.enablement(name)
-		if want := o.Get("state"); want != "" && want != state {
-			continue
-		}
-		p.Printf("%s %s enabled\n", name, state)
-		n++
-	}
-	if !o.Has("no-legend") {
-		p.Printf("\n%d unit files listed.\n", n)
-	}
-	if n == 0 {
-		return 1
-	}
-	return 0
-}
-
-// entries returns the last n lines of a unit's journal; n < 0 means all.
-func (m *services) entries(unit string, n int) []entry {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var out []entry
-	for _, e := range m.log {
-		if unit == "" || e.unit == unit {
-			out = append(out, e)
-		}
-	}
-	if n >= 0 {
-		out = out[max(0, len(out)-n):]
-	}
-	return out
-}
-
-func (s *System) journalLine(e entry) string {
-	return fmt.Sprintf("%s %s %s[1]: %s", e.at.UTC().Format("Jan 02 15:04:05"), s.Hostname(), e.tag, e.text)
-}
-
-func (s *System) journalctl(ctx context.Context, p *machine.Proc) int {
-	o := p.Options("u|unit: n|lines: no-pager o|output: f|follow b|boot? k|dmesg e|pager-end x|catalog q|quiet since: until: S: U: r|reverse p|priority: " +
-		"t|identifier: vacuum-time: vacuum-size: rotate disk-usage g|grep: a all no-hostname flush sync")
-	if o == nil {
-		return 1
-	}
-	n := -1
-	if v := o.Get("n"); v != "" && v != "all" {
-		var err error
-		if n, err = strconv.Atoi(v); err != nil {
-			return p.Fail(1, "Failed to parse lines '%s'", v)
-		}
-	}
-	unit := ""
-	if o.Has("u") {
-		unit = unitName(o.Get("u"))
-	}
-	all := s.services.entries(unit, n)
-	if len(all) == 0 {
-		p.Printf("-- No entries --\n")
-	}
-	for _, e := range all {
-		if o.Get("o") == "cat" {
-			p.Printf("%s\n", e.text)
-		} else {
-			p.Printf("%s\n", s.journalLine(e))
-		}
-	}
-	if o.Has("f") {
-		<-ctx.Done()
-	}
-	return 0
 }
 
 // reboot is the program reboot, and its kin by their names.

@@ -13,13 +13,12 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/machine"
 )
-
-type ioReader = io.Reader
 
 // get makes an HTTP request: to a host of the lab by its networks, or outside
 // by the hook that the lab has given.
@@ -28,7 +27,8 @@ func (s *System) get(ctx context.Context, method, address string, header http.He
 	if err != nil || u.Host == "" {
 		return 0, nil, errors.New("URL rejected: Malformed input to a URL function")
 	}
-	if _, err := netip.ParseAddr(u.Hostname()); (err == nil || u.Hostname() == "localhost") && s.Config.Dial != nil {
+	ip, err := netip.ParseAddr(u.Hostname())
+	if (err == nil || u.Hostname() == "localhost") && s.Config.Dial != nil {
 		client := &http.Client{Transport: &http.Transport{
 			DialContext:       func(ctx context.Context, _, addr string) (net.Conn, error) { return s.Config.Dial(ctx, addr) },
 			TLSClientConfig:   &tls.Config{InsecureSkipVerify: insecure},
@@ -47,7 +47,9 @@ func (s *System) get(ctx context.Context, method, address string, header http.He
 			data, err := io.ReadAll(resp.Body)
 			return resp.StatusCode, data, err
 		}
-		if s.Config.Fetch == nil || !errors.Is(err, syscall.ENETUNREACH) {
+		// Loopback is where the lab's own services listen.
+		outside := errors.Is(err, syscall.ENETUNREACH) || ip.IsLoopback() && errors.Is(err, syscall.ECONNREFUSED)
+		if s.Config.Fetch == nil || !outside {
 			return 0, nil, err
 		}
 	}
@@ -213,17 +215,19 @@ func (s *System) nc(ctx context.Context, p *machine.Proc) int {
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if _, err := io.Copy(conn, p.In(ctx)); err != nil {
+	sending, enough := context.WithCancel(ctx)
+	var send sync.WaitGroup
+	defer send.Wait()
+	defer enough()
+	send.Go(func() {
+		if _, err := io.Copy(conn, p.In(sending)); err != nil {
 			return
 		}
 		if hc, ok := conn.(interface{ CloseWrite() error }); ok {
 			// The peer may have gone already.
 			_ = hc.CloseWrite()
 		}
-	}()
+	})
 	_, err = io.Copy(p, conn)
 	conn.Close()
 	if err != nil {

@@ -70,6 +70,8 @@ type Machine struct {
 	ctx      context.Context
 	stop     context.CancelCauseFunc
 
+	work sync.WaitGroup // shells that wait for their background
+
 	mu    sync.Mutex
 	idle  *sync.Cond // signalled when a process ends
 	procs map[int]*Proc
@@ -110,6 +112,7 @@ func (m *Machine) Context() context.Context {
 // Halt kills every process and waits until they have ended.
 func (m *Machine) Halt() {
 	m.mu.Lock()
+	defer m.work.Wait()
 	defer m.mu.Unlock()
 	m.stop(Signal(syscall.SIGKILL))
 	for _, p := range m.procs {

@@ -210,10 +210,10 @@ func (sh *shell) linger(ctx context.Context) {
 		return
 	}
 	done := make(chan struct{})
-	go func() {
+	sh.p.Machine.work.Go(func() {
 		defer close(done)
 		sh.run(ctx, file.Stmts[0])
-	}()
+	})
 	select {
 	case <-done:
 	case <-ctx.Done():
