@@ -199,7 +199,7 @@ func (s *Server) run(ctx context.Context, ch ssh.Channel, command, version strin
 	defer stop()
 	var feed sync.WaitGroup
 	feed.Go(func() {
-		_, _ = io.Copy(io.MultiWriter(in, commands), ch) // ends with either side
+		_, _ = io.Copy(io.MultiWriter(commands, in), ch) // ends with either side; git sees nothing that commands has not
 		in.Close()
 	})
 	code := 0

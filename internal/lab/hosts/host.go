@@ -215,6 +215,7 @@ func (h *Host) start() {
 	}
 	h.power, h.off = context.WithCancel(context.Background())
 	ctx := h.power
+	h.sys.Machine.Start()
 	h.work.Go(func() { h.run(ctx) })
 }
 
@@ -226,7 +227,6 @@ func (h *Host) run(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	h.sys.Machine.Start()
 	h.sys.Boot(ctx)
 	h.mu.Lock()
 	firstBoot := !h.booted
@@ -234,11 +234,7 @@ func (h *Host) run(ctx context.Context) {
 	h.console.cloudInit(h.spec, h.HostKeys(), firstBoot)
 	h.mu.Lock()
 	if ctx.Err() != nil {
-		// It was switched off while it booted: nothing may be left running.
 		h.mu.Unlock()
-		if err := h.sys.Shutdown(); err != nil {
-			h.console.print(err.Error())
-		}
 		return
 	}
 	h.up = true
@@ -287,8 +283,11 @@ func (h *Host) stop() error {
 	}
 	h.changed.Broadcast()
 	h.mu.Unlock()
-	err := h.sys.Shutdown()
+	// First all that runs ends, the boot and its jobs too; then what lay in
+	// memory can go.
+	h.sys.Halt()
 	h.work.Wait()
+	err := h.sys.Shutdown()
 	h.mu.Lock()
 	h.power = nil
 	h.mu.Unlock()

@@ -104,7 +104,8 @@ func (s *System) Boot(ctx context.Context) {
 // packages, commands.
 func (s *System) FirstBoot(ctx context.Context) { s.init.run(ctx) }
 
-// Shutdown ends all processes; what lay in memory is gone.
+// Shutdown ends all processes; what lay in memory is gone. Nothing may be
+// booting meanwhile.
 func (s *System) Shutdown() error {
 	s.services.down()
 	s.Halt()
