@@ -52,7 +52,7 @@ func (op *applyOp) Observe(ctx context.Context) (effect.State, error) {
 		case err == nil:
 			it.kind, it.served = k, true
 		case planning(ctx) && fault.KindOf(err) == fault.NotFound:
-			return effect.State{Raw: sight{note: "the cluster doesn't serve " + it.kind.String() + " yet"}}, nil
+			return effect.State{Raw: &sight{note: "the cluster doesn't serve " + it.kind.String() + " yet"}}, nil
 		default:
 			return effect.State{}, err
 		}
@@ -66,14 +66,14 @@ func (op *applyOp) Observe(ctx context.Context) (effect.State, error) {
 	}
 	if gone := kubeclient.Deletion(live); gone != "" {
 		if planning(ctx) {
-			return effect.State{Raw: sight{note: "what has the name is " + gone}}, nil
+			return effect.State{Raw: &sight{note: "what has the name is " + gone}}, nil
 		}
 		return effect.State{}, fault.New(fault.Conflict, "it is %s", gone)
 	}
-	s := sight{live: live}
+	s := &sight{live: live}
 	if owner := live.GetAnnotations()[ownerAnnotation]; owner != "" && owner != it.owner && !op.force {
 		s.foreign = owner
-	} else if err := op.compare(ctx, client, &s); err != nil {
+	} else if err := op.compare(ctx, client, s); err != nil {
 		return effect.State{}, err
 	}
 	return effect.State{Exists: true, Attrs: it.attrs(string(s.live.GetUID())), Raw: s}, nil
@@ -83,16 +83,16 @@ func (op *applyOp) Observe(ctx context.Context) (effect.State, error) {
 // shows a refusal. A run that applies is told soon enough.
 func (op *applyOp) observeNew(ctx context.Context, client *kubeclient.Client) (effect.State, error) {
 	if !planning(ctx) || op.it.unknown {
-		return effect.State{Raw: sight{}}, nil
+		return effect.State{Raw: &sight{}}, nil
 	}
 	_, err := client.Apply(ctx, op.it.kind, op.it.object, kubeclient.Options{Manager: manager, Force: op.force, DryRun: true})
 	switch {
 	case err == nil:
-		return effect.State{Raw: sight{}}, nil
+		return effect.State{Raw: &sight{}}, nil
 	case kubeclient.NamespaceMissing(err):
-		return effect.State{Raw: sight{note: "its namespace isn't there yet"}}, nil
+		return effect.State{Raw: &sight{note: "its namespace isn't there yet"}}, nil
 	case kubeclient.LacksRight(err), fault.KindOf(err) == fault.Unavailable:
-		return effect.State{Raw: sight{note: "not asked: " + err.Error()}}, nil
+		return effect.State{Raw: &sight{note: "not asked: " + err.Error()}}, nil
 	}
 	return effect.State{}, err
 }
@@ -130,7 +130,7 @@ func (op *applyOp) compare(ctx context.Context, client *kubeclient.Client, s *si
 }
 
 func (op *applyOp) Diff(st effect.State) (effect.Change, error) {
-	s := st.Raw.(sight)
+	s := st.Raw.(*sight)
 	if !st.Exists {
 		return effect.Change{Kind: effect.Create, Fields: op.fields(kubeclient.Leaves(op.it.object)), Note: s.note,
 			After: op.it.attrs(effect.Unknown{Of: op.it.String() + " uid"})}, nil
@@ -157,7 +157,7 @@ func (op *applyOp) Apply(ctx context.Context, _ effect.Change) (effect.State, er
 		}
 		return effect.State{}, err
 	}
-	return effect.State{Exists: true, Attrs: op.it.attrs(string(got.GetUID())), Raw: sight{live: got}}, nil
+	return effect.State{Exists: true, Attrs: op.it.attrs(string(got.GetUID())), Raw: &sight{live: got}}, nil
 }
 
 // fields returns differences as a plan shows them: without secrets.

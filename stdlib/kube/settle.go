@@ -29,8 +29,11 @@ func (c *Cluster) settle(ctx context.Context, what string, list []*item, states 
 	clock := effect.From(ctx).Door.Clock
 	w := settling{c: c, now: clock.Now}
 	for _, it := range list {
-		s, _ := states[it].Raw.(sight)
-		w.open = append(w.open, &unsettled{it: it, seen: s.live})
+		u := &unsettled{it: it}
+		if s, ok := states[it].Raw.(*sight); ok {
+			u.seen = s.live
+		}
+		w.open = append(w.open, u)
 	}
 	wait := effect.Wait{
 		Query:    effect.Query{Target: effect.Target{Scope: c.scope(), Unknown: !c.known()}, Scope: c.scope()},

@@ -21,7 +21,7 @@ type waitArgs struct {
 	Namespace  string        `star:"namespace" doc:"Its namespace, if the kind has one; default if empty."`
 	Condition  string        `star:"condition" doc:"Type of the condition to wait for, such as Available."`
 	Status     string        `star:"status" doc:"Status that the condition should have."`
-	Path       string        `star:"path" doc:"Field to wait for, such as status.phase or status.nodes[0].name. Dots within a key are escaped by a backslash."`
+	Path       string        `star:"path" doc:"Field to wait for, such as status.phase or status.nodes[0].name. A key with dots is escaped by backslashes or put in brackets and quotes."`
 	Value      effect.Data   `star:"value" doc:"Value that the field at path should have; any but an empty one if None."`
 	Stable     time.Duration `star:"stable" doc:"How long it has to stay so before it counts."`
 	Timeout    time.Duration `star:"timeout" doc:"How long to wait."`
@@ -62,7 +62,7 @@ func (c *Cluster) wait(ctx context.Context, a waitArgs) (any, error) {
 	case a.Condition != "":
 		goal = a.Condition + " = " + a.Status
 	case a.Path != "" && a.Value.V != nil:
-		goal = fmt.Sprintf("%s = %v", a.Path, a.Value.V)
+		goal = fmt.Sprintf("%s = %v", a.Path, a.Value.V) // a secret shows as stars
 	case a.Path != "":
 		goal = a.Path + " being set"
 	}
@@ -84,6 +84,7 @@ func (c *Cluster) wait(ctx context.Context, a waitArgs) (any, error) {
 			since = time.Time{}
 			return effect.Poll{}, err
 		}
+		view := data(ctx, o)
 		met, seen, err := c.met(o, a, steps)
 		if err != nil {
 			if planning(ctx) {
@@ -101,7 +102,7 @@ func (c *Cluster) wait(ctx context.Context, a waitArgs) (any, error) {
 		if left := a.Stable - now().Sub(since); left > 0 && !planning(ctx) {
 			return effect.Poll{Seen: "it is so, and has to stay so for " + a.Stable.String()}, nil
 		}
-		return effect.Poll{Done: true, Value: data(ctx, o)}, nil
+		return effect.Poll{Done: true, Value: view}, nil
 	})
 }
 
@@ -132,6 +133,9 @@ func (c *Cluster) met(o *kubeclient.Object, a waitArgs, steps []string) (met boo
 		}
 		seen := a.Path + " isn't set"
 		if ok {
+			if o.GroupVersionKind().GroupKind() == secretKind && steps[0] == "data" {
+				have = effect.Mask
+			}
 			seen = fmt.Sprintf("%s is %v", a.Path, have)
 		}
 		return false, also(seen, o), nil

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"io"
 	"log"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -26,13 +27,12 @@ import (
 // A guard is a webhook that objects of one namespace have to pass. It refuses
 // those labelled so, and answers only once it is up.
 type guard struct {
-	up    atomic.Bool
 	calls atomic.Int32
+	from  atomic.Int32 // the call from which on it answers
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	g.calls.Add(1)
-	if !g.up.Load() {
+	if g.calls.Add(1) < g.from.Load() {
 		http.Error(w, "not yet", http.StatusServiceUnavailable)
 		return
 	}
@@ -58,6 +58,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func guarded(t *testing.T, namespace string) *guard {
 	t.Helper()
 	g := new(guard)
+	g.from.Store(math.MaxInt32)
 	server := httptest.NewUnstartedServer(g)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -100,16 +101,8 @@ func TestWebhook(t *testing.T) {
 	g := guarded(t, "guarded")
 	var c counter
 	names := globals(t, &c)
-	names["up"] = starlark.NewBuiltin("up", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
-		g.up.Store(true)
-		return starlark.None, nil
-	})
-	names["calls_then_up"] = starlark.NewBuiltin("calls_then_up", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
-		n := g.calls.Load()
-		go func() { // ends with the wait that the recipe does next
-			await(t, "further calls", func() bool { return g.calls.Load() >= n+3 })
-			g.up.Store(true)
-		}()
+	names["up_soon"] = starlark.NewBuiltin("up_soon", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
+		g.from.Store(g.calls.Load() + 3)
 		return starlark.None, nil
 	})
 	opts := startest.Options{Modules: []*builtin.Module{module(t, kube.Config{Wrap: c.wrap})}, Globals: names}
@@ -138,7 +131,7 @@ def test():
 	do(opts, `
     assert.fails(lambda: c.apply([configmap("one")]), 'failed calling webhook "guarded.guard.test"', "unavailable")
     assert.fails(lambda: c.admits(configmap("one"), timeout = "600ms"), 'failed calling webhook "guarded.guard.test"', "timeout")
-    calls_then_up()
+    up_soon()
     assert.eq(c.admits(configmap("one"), timeout = "20s"), True)
     assert.eq(c.get("ConfigMap", "one", namespace = "guarded"), None)
     c.apply([configmap("one")])
