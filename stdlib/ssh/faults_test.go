@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"git.vanillacore.net/govstack/gsrun/internal/client/ssh/sshtest"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
@@ -162,5 +163,16 @@ func TestParallelOps(t *testing.T) {
 	shared := strings.Split(strings.TrimSpace(l.gateway.System().Machine.Text("/etc/shared")), "\n")
 	if len(shared) != 12 {
 		t.Errorf("the shared file has %d lines of 12: %q", len(shared), shared)
+	}
+}
+
+// What became of a command whose connection broke is found and told.
+func TestLostCommandIsFound(t *testing.T) {
+	s := newSite(t, sshtest.Options{})
+	s.server.Set(sshtest.Faults{CutAfter: 100, CutOnce: true})
+	script := fmt.Sprintf("trap '' PIPE; yes | head -n 200; until [ -e %s/go ]; do sleep 0.01; done", s.root)
+	s.step(t, nil, fails(fmt.Sprintf(`h.run(sh = %q)`, script), "it still runs there, as process ", fault.Failed))
+	if err := os.WriteFile(s.root+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -27,7 +27,7 @@ type fileArgs struct {
 	Mode     string           `star:"mode" doc:"Permissions in octal."`
 	Owner    string           `star:"owner" doc:"Owner. None means the user that works on the host: root with sudo."`
 	Group    string           `star:"group" doc:"Group. None means the owner's for a new file, and isn't compared."`
-	Validate string           `star:"validate" doc:"Shell command that must succeed before the file is replaced, with %s for the new file: \"nft -c -f %s\"."`
+	Validate string           `star:"validate" doc:"Shell command that must succeed before the file is replaced, with %s, unquoted, for the new file: \"nft -c -f %s\"."`
 }
 
 func fileAttrs() []builtin.Attr {

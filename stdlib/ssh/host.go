@@ -169,15 +169,20 @@ func (h *Host) as() string {
 	return h.user
 }
 
-// exec runs a command. Become is the user that was asked for, if any.
-func (h *Host) exec(ctx context.Context, become string, cmd client.Command) (client.Result, error) {
+// become returns the user to become by sudo, if user was asked for.
+func (h *Host) become(user string) string {
+	if user == "" && h.sudo {
+		return "root"
+	}
+	return user
+}
+
+// exec runs a command as user, or as the one that the host works as.
+func (h *Host) exec(ctx context.Context, user string, cmd client.Command) (client.Result, error) {
 	c, err := h.pool.client(h)
 	if err != nil {
 		return client.Result{}, err
 	}
-	cmd.As = become
-	if become == "" && h.sudo {
-		cmd.As = "root"
-	}
+	cmd.As = h.become(user)
 	return c.Run(ctx, cmd)
 }

@@ -17,14 +17,14 @@ type lineArgs struct {
 	Line     effect.Text `star:"line,required" doc:"The line, without its end; it may be secret."`
 	Match    string      `star:"match" doc:"Regular expression (RE2). The last line that it matches is replaced; where none does, the line is added at the end."`
 	Create   bool        `star:"create" doc:"Make the file, with mode 0644, if it isn't there."`
-	Validate string      `star:"validate" doc:"Shell command that must succeed before the file is replaced, with %s for the new file."`
+	Validate string      `star:"validate" doc:"Shell command that must succeed before the file is replaced, with %s, unquoted, for the new file."`
 }
 
 type deleteLineArgs struct {
 	Path     string `star:"path,required" doc:"Absolute path of a text file of at most 128 KiB."`
 	Line     string `star:"line" doc:"The line; every one that equals it is removed."`
 	Match    string `star:"match" doc:"Regular expression (RE2), instead of line; every line that it matches is removed."`
-	Validate string `star:"validate" doc:"Shell command that must succeed before the file is replaced, with %s for the new file."`
+	Validate string `star:"validate" doc:"Shell command that must succeed before the file is replaced, with %s, unquoted, for the new file."`
 }
 
 func lineNoun() builtin.Noun {

@@ -57,10 +57,20 @@ for n in $(apt-mark showhold 2>/dev/null); do echo "hold $n"; done
 
 const aptPrelude = `export DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=a
 get() { apt-get -y -q --no-install-recommends -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold "$@" 2>&1; }
+locked() { case $1 in *'Could not get lock'* | *'Unable to acquire the dpkg'* | *'Unable to lock directory'*) return 0 ;; esac; return 1; }
+# apt waits for dpkg's lock, but not for that of the lists, which a host that boots takes.
+update() {
+	n=0
+	until said=$(get update); do
+		locked "$said" && [ "$n" -lt 60 ] || return 1
+		n=$((n + 1))
+		sleep 2
+	done
+}
 refuse() {
 	said=$(printf '%s\n' "$1" | tail -n 8)
+	if locked "$1"; then fail 83 "$said"; fi
 	case $1 in
-	*'Could not get lock'* | *'Unable to acquire the dpkg'*) fail 83 "$said" ;;
 	*'Unable to locate package'* | *'was not found'* | *'no installation candidate'*) fail 81 "$said" ;;
 	*'Failed to fetch'* | *'Temporary failure'* | *'Could not resolve'* | *'Could not connect'*) fail 85 "$said" ;;
 	*) fail 84 "$said" ;;
@@ -71,8 +81,8 @@ refuse() {
 // Lists that are missing or too old show as a failed install.
 const installScript = aptPrelude + `if [ -n "$specs" ]; then
 	if ! said=$(get $flags install $specs); then
-		case $said in *'Could not get lock'* | *'Unable to acquire the dpkg'*) refuse "$said" ;; esac
-		got=$(get update) || refuse "$got"
+		if locked "$said"; then refuse "$said"; fi
+		update || refuse "$said"
 		said=$(get $flags install $specs) || refuse "$said"
 	fi
 fi

@@ -23,10 +23,11 @@ func readFunc() builtin.Func {
 		Name:    "read",
 		Doc:     "Read a file of at most 4 MiB.",
 		Returns: "str, or bytes if it isn't text, or a secret if that is asked for",
-		Example: `kubeconfig = host.read("/etc/kubernetes/admin.conf", secret = True)`,
-		Effect:  builtin.Reads,
-		Errors:  []fault.Kind{fault.NotFound, fault.Denied, fault.Exists, fault.Limit},
-		Run:     read,
+		Example: `hosts = host.read("/etc/hosts")
+id = host.read("/etc/machine-id", secret = True)`,
+		Effect: builtin.Reads,
+		Errors: []fault.Kind{fault.NotFound, fault.Denied, fault.Exists, fault.Limit},
+		Run:    read,
 	})
 }
 

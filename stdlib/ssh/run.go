@@ -34,7 +34,7 @@ func runFunc() builtin.Func {
 	return builtin.Of(builtin.Spec[*Host, runArgs]{
 		Name: "run",
 		Doc: "Run a program or a script and wait for it to end. With `creates` or `unless` it is run only where it is needed; " +
-			"without them it is run once per run at least, which a plan says. If the connection breaks while it runs, it isn't run again by itself.",
+			"without them it is run once per run at least, which a plan says. If the connection breaks while it runs, it isn't run again by itself; the error says whether it still runs.",
 		Returns: "object with stdout, stderr (str) and exit_code (int); outputs are empty if it didn't need to run",
 		Example: `host.run(["kubeadm", "init", "--config", "/etc/kubernetes/init.yaml"], creates = "/etc/kubernetes/admin.conf", timeout = "10m")
 version = host.run(["uname", "-r"], readonly = True).stdout.strip()`,
@@ -193,8 +193,8 @@ func (h *Host) runOnce(ctx context.Context, a runArgs, ok []int, readonly bool) 
 	res, err := h.exec(rctx, a.User, cmd)
 	var lost *client.LostError
 	if errors.As(err, &lost) && !readonly {
-		return effect.State{}, &fault.Error{Kind: fault.Failed, Err: fmt.Errorf("%w, while the command was running", err),
-			Hint: "it may still be running or have finished; look at the host before running it again"}
+		return effect.State{}, &fault.Error{Kind: fault.Failed, Err: fmt.Errorf("%w, while the command was running; %s", err, h.fate(ctx, a.User, lost)),
+			Hint: "look at the host before running it again"}
 	}
 	if err != nil {
 		return effect.State{}, err
@@ -203,6 +203,28 @@ func (h *Host) runOnce(ctx context.Context, a runArgs, ok []int, readonly bool) 
 		return effect.State{}, commandError(res)
 	}
 	return effect.State{Exists: true, Attrs: runAttrs(res)}, nil
+}
+
+// fateTimeout bounds the look at what became of a command.
+const fateTimeout = 20 * time.Second
+
+// fate says what became of a command whose connection was lost.
+func (h *Host) fate(ctx context.Context, user string, lost *client.LostError) string {
+	const unknown = "whether it still runs isn't known"
+	c, err := h.pool.client(h)
+	if err != nil || lost.PID == 0 {
+		return unknown
+	}
+	ctx, cancel := context.WithTimeout(ctx, fateTimeout)
+	defer cancel()
+	runs, err := c.IsRunning(ctx, lost.PID, h.become(user))
+	switch {
+	case err != nil:
+		return unknown
+	case runs:
+		return fmt.Sprintf("it still runs there, as process %d", lost.PID)
+	}
+	return "it has ended since"
 }
 
 // commandError is the error of a command that failed, with what it said last.

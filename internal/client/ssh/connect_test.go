@@ -322,3 +322,20 @@ func awaitTrue(t *testing.T, cond func() bool) {
 		}
 	}
 }
+
+func FuzzHostKeys(f *testing.F) {
+	key := sshtest.NewKey(f, sshtest.Ed25519, "")
+	for _, s := range []string{key.Public, "host " + key.Public, "|1|a|b " + key.Public, "@revoked x", "ssh-ed25519 AAAA", "ssh-rsa", "\n#\n", "a:b,c " + key.Public} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		c, err := ssh.New(ssh.Config{Address: "h", User: "u", Key: key.Private, HostKeys: []string{line}})
+		if err != nil {
+			if fault.KindOf(err) != fault.Invalid {
+				t.Errorf("%q: %v has kind %s", line, err, fault.KindOf(err))
+			}
+			return
+		}
+		c.Close()
+	})
+}

@@ -16,7 +16,10 @@ import (
 
 // A LostError says that the connection broke after a command was sent: nobody
 // knows whether it ran, and it may be running still.
-type LostError struct{ Err error }
+type LostError struct {
+	Err error
+	PID int // of the command's shell on the host; 0 if it isn't known to have begun
+}
 
 func (e *LostError) Error() string { return e.Err.Error() }
 func (e *LostError) Unwrap() error { return e.Err }
@@ -46,6 +49,13 @@ func (c *Client) Run(ctx context.Context, cmd Command) (Result, error) {
 	}
 	r := newRunning(c, cn, s, &cmd)
 	return r.wait(ctx, r.start())
+}
+
+// IsRunning looks, on a new connection if need be, whether a command whose
+// connection was lost still runs. As is the user that it ran as.
+func (c *Client) IsRunning(ctx context.Context, pid int, as string) (bool, error) {
+	res, err := c.Run(ctx, Command{Script: fmt.Sprintf("kill -s 0 %d 2>/dev/null", pid), As: as})
+	return res.ExitCode == 0 && err == nil, err
 }
 
 // running is one command on one session.
@@ -122,7 +132,8 @@ func (r *running) result(err error) (Result, error) {
 			res.ExitCode = -1
 		}
 	default:
-		return res, &LostError{r.c.broken(r.cn, err)}
+		_, pid := r.stdout.state()
+		return res, &LostError{Err: r.c.broken(r.cn, err), PID: pid}
 	}
 	outStarted, _ := r.stdout.state()
 	errStarted, _ := r.stderr.state()

@@ -190,12 +190,23 @@ func TestCutWhileRunning(t *testing.T) {
 	s, cfg := login(t, sshtest.Options{})
 	c := connect(t, cfg)
 	s.Set(sshtest.Faults{CutAfter: 200})
-	_, err := c.Run(bounded(t), ssh.Command{Script: "while :; do echo hello || exit; done"})
+	_, err := c.Run(bounded(t), ssh.Command{Script: "trap '' PIPE; i=0; while [ $i -lt 100 ]; do echo hello; i=$((i+1)); done 2>/dev/null; until [ -e go ]; do sleep 0.01; done"})
 	want(t, err, fault.Unreachable, "was lost")
 	var lost *ssh.LostError
-	if !errors.As(err, &lost) {
-		t.Errorf("%v doesn't say that the command may have run", err)
+	if !errors.As(err, &lost) || lost.PID == 0 {
+		t.Fatalf("%v doesn't say that the command may be running", err)
 	}
+	s.Set(sshtest.Faults{})
+	if runs, err := c.IsRunning(bounded(t), lost.PID, ""); err != nil || !runs {
+		t.Errorf("it is said to have ended (%v)", err)
+	}
+	if err := os.WriteFile(filepath.Join(s.Home, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	awaitTrue(t, func() bool {
+		runs, err := c.IsRunning(bounded(t), lost.PID, "")
+		return err == nil && !runs
+	})
 }
 
 // isGone reports whether the process whose id is in the file has ended.

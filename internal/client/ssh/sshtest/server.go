@@ -32,7 +32,8 @@ type Faults struct {
 	NoForward   bool   // refuses to forward
 	NoSignals   bool   // ignores signal requests
 	Frozen      bool   // stops answering on connections that exist
-	CutAfter    int    // cuts the connection once it has sent so many bytes of output; 0 means never
+	CutAfter    int    // cuts the connection once a command has written so many bytes of output; 0 means never
+	CutOnce     bool   // does so for one command only
 }
 
 // A Server is one SSH server on loopback. It ends with the test.

@@ -196,10 +196,24 @@ type cutting struct {
 }
 
 func (c *cutting) Write(p []byte) (int, error) {
-	if limit := c.s.now().CutAfter; limit > 0 && c.n+len(p) > limit {
+	if c.s.cuts(c.n + len(p)) {
 		c.raw.Close()
 		return 0, io.ErrClosedPipe
 	}
 	c.n += len(p)
 	return c.w.Write(p)
+}
+
+// cuts reports whether a command that has written n bytes loses its
+// connection.
+func (s *Server) cuts(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.faults.CutAfter == 0 || n <= s.faults.CutAfter {
+		return false
+	}
+	if s.faults.CutOnce {
+		s.faults.CutAfter = 0
+	}
+	return true
 }
