@@ -81,8 +81,8 @@ func TestWaitForAKeyThatIsNotYetThere(t *testing.T) {
 	clock := &hasty{now: time.Unix(1e9, 0)}
 	door.Clock = clock
 	s.step(t, door, fails(`h.wait(timeout = "20s", interval = "4s")`, `refuses user "root"`, fault.Denied))
-	if waited := clock.Now().Sub(time.Unix(1e9, 0)); waited != 32*time.Second {
-		t.Errorf("it gave up after %s, want the first look after 30 s", waited)
+	if waited := clock.Now().Sub(time.Unix(1e9, 0)); waited < 30*time.Second || waited > 36*time.Second {
+		t.Errorf("it gave up after %s, want one of the first looks after 30 s", waited)
 	}
 	s.key = good
 	s.step(t, nil, `h.wait()`)
