@@ -48,7 +48,7 @@ func find(layers []Layer, from int, file string) (FileID, []byte, error) {
 	for _, l := range layers[min(from, len(layers)):] {
 		looked = append(looked, l.Prefix)
 	}
-	return FileID{}, nil, fault.New(fault.NotFound, "no file %s in %s", file, orNothing(strings.Join(looked, ", ")))
+	return FileID{}, nil, fault.New(fault.Invalid, "no file %s in %s", file, orNothing(strings.Join(looked, ", ")))
 }
 
 func orNothing(s string) string {
@@ -94,5 +94,5 @@ func readFile(layers []Layer, name string) ([]byte, error) {
 		}
 		looked = append(looked, l.Name)
 	}
-	return nil, fault.New(fault.NotFound, "no file %s in the layers %s", name, strings.Join(looked, ", "))
+	return nil, fault.New(fault.Invalid, "no file %s in the layers %s", name, strings.Join(looked, ", "))
 }

@@ -288,18 +288,21 @@ func callPos(thread *starlark.Thread) syntax.Position {
 	return thread.CallFrame(1).Pos
 }
 
+// sequence returns the elements of a list or of anything else that a loop can
+// go through; nil for None.
 func sequence(v starlark.Value, what string) ([]starlark.Value, error) {
-	switch v := v.(type) {
-	case *starlark.List:
-		out := make([]starlark.Value, v.Len())
-		for i := range out {
-			out[i] = v.Index(i)
-		}
-		return out, nil
-	case starlark.Tuple:
-		return v, nil
+	switch x := v.(type) {
 	case nil, starlark.NoneType:
 		return nil, nil
+	case starlark.Iterable:
+		var out []starlark.Value
+		it := x.Iterate()
+		defer it.Done()
+		var e starlark.Value
+		for it.Next(&e) {
+			out = append(out, e)
+		}
+		return out, nil
 	}
 	return nil, fault.New(fault.Invalid, "%s: got %s, want a list", what, v.Type())
 }

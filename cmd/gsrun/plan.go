@@ -13,8 +13,7 @@ import (
 )
 
 func (a *app) planCmd() *cobra.Command {
-	var f runFlags
-	var detailed, full bool
+	var f planFlags
 	c := &cobra.Command{
 		Use:   "plan RECIPE [inputs]",
 		Short: "Show what a run would change, without changing anything",
@@ -24,14 +23,20 @@ func (a *app) planCmd() *cobra.Command {
 		DisableFlagParsing: true,
 	}
 	f.add(c)
-	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit with 2 if there are changes, 0 if there are none")
-	c.Flags().BoolVar(&full, "full", false, "show long texts whole")
-	c.RunE = func(cmd *cobra.Command, args []string) error { return a.planRecipe(cmd, args, &f, detailed, full) }
+	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 if there are changes, 0 if there are none")
+	c.Flags().BoolVar(&f.full, "full", false, "show long texts whole")
+	c.RunE = func(cmd *cobra.Command, args []string) error { return a.planRecipe(cmd, args, &f) }
 	return c
 }
 
-func (a *app) planRecipe(cmd *cobra.Command, args []string, f *runFlags, detailed, full bool) (err error) {
-	x, inputs, _, err := a.begin(cmd, args, f)
+// planFlags are the flags of plan.
+type planFlags struct {
+	runFlags
+	detailed, full bool
+}
+
+func (a *app) planRecipe(cmd *cobra.Command, args []string, f *planFlags) (err error) {
+	x, inputs, _, err := a.begin(cmd, args, &f.runFlags)
 	if err != nil || x == nil {
 		return err
 	}
@@ -41,13 +46,13 @@ func (a *app) planRecipe(cmd *cobra.Command, args []string, f *runFlags, detaile
 		return err
 	}
 	var stops view.Stops
-	door, v := a.door(effect.Plan, view.Planning, f, stops.Event)
+	door, v := a.door(effect.Plan, view.Planning, &f.runFlags, stops.Event)
 	res, runErr := x.engine.Run(cmd.Context(), x.recipe, runtime.Options{
 		ID: id, Site: runtimeSite(x.site), Inputs: inputs, Door: door, Vault: x.vault})
 	closeErr := v.Close()
 	data := view.PlanData{Recipe: x.recipe.Path, Changes: door.Planned(), Steps: res.Steps, Stops: stops.All(), Order: stepOrder(x.recipe, ""), Unchanged: door.Counts().Unchanged}
 	t := a.terminal(a.stdout)
-	opts := view.PlanOptions{Color: t.Color, ASCII: t.ASCII, Full: full, Redactor: door.Redactor}
+	opts := view.PlanOptions{Color: t.Color, ASCII: t.ASCII, Full: f.full, Redactor: door.Redactor}
 	write := view.Plan
 	if view.Kind(f.output) == view.JSON {
 		write = view.PlanJSON
@@ -60,7 +65,7 @@ func (a *app) planRecipe(cmd *cobra.Command, args []string, f *runFlags, detaile
 	if err := errors.Join(closeErr, planErr); err != nil {
 		return err
 	}
-	if detailed && (len(data.Changes) > 0 || len(data.Stops) > 0) {
+	if f.detailed && (len(data.Changes) > 0 || len(data.Stops) > 0) {
 		return &exitCode{code: 2}
 	}
 	return nil

@@ -171,7 +171,7 @@ func treeOf(name string) (tree, rel string, err error) {
 		rel = after
 	}
 	if filepath.IsAbs(rel) || strings.HasPrefix(rel, "../") {
-		return "", "", fault.New(fault.NotFound, "there is no file %s", name)
+		return "", "", fault.New(fault.Invalid, "there is no file %s", name)
 	}
 	cwd, err := os.Getwd()
 	if err != nil {

@@ -23,12 +23,12 @@ type gitKeys struct {
 }
 
 // startGit serves the repository of spokes, with one deploy key.
-func (s *server) startGit() (gitKeys, error) {
+func (s *Lab) startGit() (gitKeys, error) {
 	var err error
-	if s.git, err = gitserver.New(filepath.Join(s.dir, "git"), gitserver.Options{}); err != nil {
+	if s.Git, err = gitserver.New(filepath.Join(s.dir, "git"), gitserver.Options{}); err != nil {
 		return gitKeys{}, err
 	}
-	if err := s.git.Create(repository, map[string]string{"README.md": "# The spokes of the lab\n\nEach folder in gitops/spokes declares one.\n"}); err != nil {
+	if err := s.Git.Create(repository, map[string]string{"README.md": "# The spokes of the lab\n\nEach folder in gitops/spokes declares one.\n"}); err != nil {
 		return gitKeys{}, err
 	}
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -39,11 +39,11 @@ func (s *server) startGit() (gitKeys, error) {
 	if err != nil {
 		return gitKeys{}, fault.Wrap("making", "the deploy key", err)
 	}
-	k := gitKeys{private: pem.EncodeToMemory(block), host: s.git.HostKey()}
+	k := gitKeys{private: pem.EncodeToMemory(block), host: s.Git.HostKey()}
 	if k.public, err = ssh.NewPublicKey(public); err != nil {
 		return gitKeys{}, fault.Wrap("making", "the deploy key", err)
 	}
-	return k, s.git.AddKey(repository, hostKeyLine(k.public), "deploy", true)
+	return k, s.Git.AddKey(repository, hostKeyLine(k.public), "deploy", true)
 }
 
 // access says whether the credential that a cluster has for a repository
@@ -61,8 +61,8 @@ func (k gitKeys) access(url string, credential map[string][]byte) error {
 
 // repositoryFolder returns the bare repository that a URL of the lab's Git
 // server stands for.
-func (s *server) repositoryFolder(url string) (string, bool) {
-	if url == s.git.URL(repository) {
+func (s *Lab) repositoryFolder(url string) (string, bool) {
+	if url == s.Git.URL(repository) {
 		return filepath.Join(s.dir, "git", "repositories", repository+".git"), true
 	}
 	return "", false

@@ -29,18 +29,11 @@ func Serve(ctx context.Context, dir string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s := &server{dir: dir, log: log}
-	defer s.close()
-	if err := s.open(); err != nil {
-		return err
-	}
-	i, err := s.start()
+	s, err := Start(dir, log)
 	if err != nil {
 		return err
 	}
-	if err := writeInfo(i); err != nil {
-		return err
-	}
+	defer s.Close()
 	select {
 	case <-ctx.Done():
 		return nil
@@ -49,22 +42,46 @@ func Serve(ctx context.Context, dir string, log io.Writer) error {
 	}
 }
 
-// server is a running lab.
-type server struct {
+// A Lab is a running lab, for tests that look into it and make it fail.
+type Lab struct {
+	Info   Info
+	Cloud  *openstack.Cloud
+	Hosts  *hosts.Fleet
+	Git    *gitserver.Server
+	Mirror *mirror.Server
+
 	dir    string
 	log    io.Writer
 	logMu  sync.Mutex
 	lock   *os.File
 	logs   []*os.File
 	world  *world
-	git    *gitserver.Server
+	port   net.Listener
 	http   []*http.Server
 	wg     sync.WaitGroup
 	broken chan error
 }
 
+// Start starts a lab in the folder dir within this process. Its log lines go
+// to log. It has to be closed.
+func Start(dir string, log io.Writer) (*Lab, error) {
+	s := &Lab{dir: dir, log: log}
+	err := s.open()
+	if err == nil {
+		s.Info, err = s.start()
+	}
+	if err == nil {
+		err = writeInfo(s.Info)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
 // open makes the lab's folders and takes its lock.
-func (s *server) open() error {
+func (s *Lab) open() error {
 	for _, d := range []string{"site", "site/keys", "log", "git", "kubernetes"} {
 		if err := os.MkdirAll(filepath.Join(s.dir, d), 0o700); err != nil {
 			return &fault.Error{Op: "making", Target: d, Kind: fault.Invalid, Err: err}
@@ -81,14 +98,14 @@ func (s *server) open() error {
 	return nil
 }
 
-func (s *server) logf(format string, args ...any) {
+func (s *Lab) logf(format string, args ...any) {
 	s.logMu.Lock()
 	defer s.logMu.Unlock()
 	fmt.Fprintf(s.log, "%s %s\n", time.Now().UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
 }
 
 // logFile opens the file that a part logs its requests to.
-func (s *server) logFile(name string) (*os.File, error) {
+func (s *Lab) logFile(name string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(s.dir, "log", name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, &fault.Error{Op: "opening log", Target: name, Kind: fault.Invalid, Err: err}
@@ -98,7 +115,7 @@ func (s *server) logFile(name string) (*os.File, error) {
 }
 
 // start starts the parts and writes the lab's site.
-func (s *server) start() (Info, error) {
+func (s *Lab) start() (Info, error) {
 	s.broken = make(chan error, 8)
 	password, err := randomText()
 	if err != nil {
@@ -115,12 +132,13 @@ func (s *server) start() (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	files, err := s.serve(mirror.New())
+	s.Mirror = mirror.New()
+	files, err := s.serve(s.Mirror)
 	if err != nil {
 		return Info{}, err
 	}
 	i := Info{Dir: s.dir, Site: filepath.Join(s.dir, "site"), PID: os.Getpid(), Started: time.Now(),
-		OpenStack: "http://" + api, Mirror: "http://" + files, Git: s.git.URL(repository), SSHPort: s.world.sshPort}
+		OpenStack: "http://" + api, Mirror: "http://" + files, Git: s.Git.URL(repository), SSHPort: s.world.sshPort}
 	return i, writeSite(i, password, keys)
 }
 
@@ -133,7 +151,7 @@ func randomText() (string, error) {
 }
 
 // serve serves h on a free loopback port, and returns the address.
-func (s *server) serve(h http.Handler) (string, error) {
+func (s *Lab) serve(h http.Handler) (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", &fault.Error{Op: "listening on", Target: "loopback", Kind: fault.Failed, Err: err}
@@ -150,7 +168,7 @@ func (s *server) serve(h http.Handler) (string, error) {
 	return l.Addr().String(), nil
 }
 
-func (s *server) startCloud(password string, keys gitKeys) error {
+func (s *Lab) startCloud(password string, keys gitKeys) error {
 	requests, err := s.logFile("openstack.jsonl")
 	if err != nil {
 		return err
@@ -159,9 +177,11 @@ func (s *server) startCloud(password string, keys gitKeys) error {
 	if err != nil {
 		return err
 	}
-	w := &world{sshPort: defaultSSHPort, servers: make(map[string]openstack.ServerInfo), clusters: make(map[string]*cluster),
+	if s.port, err = reservePort(); err != nil {
+		return err
+	}
+	w := &world{sshPort: s.port.Addr().(*net.TCPAddr).Port, servers: make(map[string]openstack.ServerInfo), clusters: make(map[string]*cluster),
 		fail: func(err error) { s.logf("defect: %v", err) }}
-	s.world = w
 	kubernetes := filepath.Join(s.dir, "kubernetes")
 	w.fleet = hosts.New(hosts.Config{
 		BootDelay: 200 * time.Millisecond,
@@ -178,22 +198,26 @@ func (s *server) startCloud(password string, keys gitKeys) error {
 		OnFloatingIP: w.floatingIP,
 		ConsoleLog:   w.console,
 	})
+	s.world, s.Cloud, s.Hosts = w, w.cloud, w.fleet
 	return nil
 }
 
-// close stops all parts, the last one started first.
-func (s *server) close() {
+// Close stops all parts, the last one started first.
+func (s *Lab) Close() {
 	_ = os.Remove(filepath.Join(s.dir, infoFile))
 	for _, h := range s.http {
 		_ = h.Close()
 	}
-	if s.world != nil && s.world.cloud != nil {
+	if s.world != nil {
 		s.world.close()
 	}
-	if s.git != nil {
-		if err := s.git.Close(); err != nil {
+	if s.Git != nil {
+		if err := s.Git.Close(); err != nil {
 			s.logf("defect: %v", err)
 		}
+	}
+	if s.port != nil {
+		_ = s.port.Close()
 	}
 	s.wg.Wait()
 	for _, f := range s.logs {

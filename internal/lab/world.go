@@ -14,8 +14,25 @@ import (
 )
 
 // defaultSSHPort is the port of the servers' SSH on their floating addresses:
-// 22 may be taken by the machine's own, or need privileges.
+// 22 may be taken by the machine's own, or need privileges. A second lab on
+// the machine takes another.
 const defaultSSHPort = 2222
+
+// reservePort returns a listener that keeps the port of the servers' SSH for
+// this lab, on an address of the external network that no server gets.
+func reservePort() (net.Listener, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(routerAddress, strconv.Itoa(defaultSSHPort)))
+	if err != nil {
+		l, err = net.Listen("tcp", routerAddress+":0")
+	}
+	if err != nil {
+		return nil, fault.Hinted(fault.Unavailable, "the lab needs the loopback range 127.0.0.0/8, as Linux has it", "listening on %s: %v", routerAddress, err)
+	}
+	return l, nil
+}
+
+// routerAddress is the provider's router on the external network.
+const routerAddress = "127.77.0.1"
 
 // A world joins the cloud with the hosts that its servers are: what happens to
 // a server happens to its host, and where packets go is decided by both.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"time"
 
@@ -67,9 +68,10 @@ type Door struct {
 	Guard    func(context.Context) error // checked before each change: the run still holds its lock
 	Deletes  int                         // the deletion budget: more deletions are refused; < 0 means no limit
 
-	mu      sync.Mutex
-	planned []Planned
-	counts  Counts
+	mu        sync.Mutex
+	planned   []Planned
+	plannedAt map[Target][]int // indexes in planned
+	counts    Counts
 }
 
 // Counts says what the ops of a run did, or would do.
@@ -176,10 +178,14 @@ func (d *Door) do(ctx context.Context, s *Scope, op Op) (State, error) {
 	}
 	start := d.Clock.Now()
 	var last error
+	var tried *Change // the change that an earlier try was about to make
 	for try := 1; ; try++ {
-		st, changed, err := d.once(ctx, s, op, t, start)
+		st, changed, err := d.once(ctx, s, op, t, start, tried)
 		if err == nil {
 			return st, nil
+		}
+		if changed != nil {
+			tried = changed
 		}
 		if ctxErr := fault.FromContext(ctx); ctxErr != nil {
 			err = interrupted(ctxErr, last, err)
@@ -212,8 +218,10 @@ func interrupted(ctxErr, last, err error) error {
 	return &fault.Error{Kind: fault.KindOf(ctxErr), Hint: fault.HintOf(seen), Err: fmt.Errorf("%w; last seen: %v", ctxErr, seen)}
 }
 
-// once observes, compares and, if the run applies, acts; one time.
-func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.Time) (State, *Change, error) {
+// once observes, compares and, if the run applies, acts; one time. A change
+// that was tried before and is found made now is this run's all the same: only
+// its answer was lost.
+func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.Time, tried *Change) (State, *Change, error) {
 	if err := fault.FromContext(ctx); err != nil {
 		return State{}, nil, err
 	}
@@ -230,9 +238,12 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 		c.Kind = None
 	}
 	if c.Kind == None {
-		d.count(None)
+		if tried != nil {
+			c = *tried
+		}
+		d.count(c.Kind)
 		if d.Recorder != nil && d.Mode == Apply {
-			if err := d.Recorder.Result(Record{Time: d.Clock.Now(), Step: s.Step, Target: t.String(), Kind: None, Mark: s.Owner.Mark(t.Name), Attrs: before.Attrs, Pos: s.Pos}); err != nil {
+			if err := d.Recorder.Result(Record{Time: d.Clock.Now(), Step: s.Step, Target: t.String(), Kind: c.Kind, Mark: s.Owner.Mark(t.Name), Attrs: before.Attrs, Pos: s.Pos}); err != nil {
 				return State{}, nil, err
 			}
 		}
@@ -247,15 +258,38 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 
 func (d *Door) plan(s *Scope, t Target, c Change) State {
 	s.setPending(t.String())
+	if d.planAgain(s, t, c) {
+		// Applied, the second op would find what the first one made.
+		d.count(None)
+		d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: &Change{Kind: None}})
+		return State{Exists: true, Attrs: c.After}
+	}
 	d.count(c.Kind)
-	d.mu.Lock()
-	d.planned = append(d.planned, Planned{Step: s.Step, Target: t, Change: c, Pos: s.Pos})
-	d.mu.Unlock()
 	d.emit(s, Event{Kind: OpPlan, Target: t.String(), Change: &c})
 	if c.Kind == Later {
 		return State{Unknown: true}
 	}
 	return State{Exists: c.Kind != Delete, Attrs: c.After}
+}
+
+// planAgain adds c to the plan, unless the same change of t is planned already,
+// which it reports.
+func (d *Door) planAgain(s *Scope, t Target, c Change) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c.Kind == Create || c.Kind == Update {
+		for _, i := range d.plannedAt[t] {
+			if p := d.planned[i]; p.Change.Kind == c.Kind && reflect.DeepEqual(p.Change.After, c.After) && reflect.DeepEqual(p.Change.Fields, c.Fields) {
+				return true
+			}
+		}
+	}
+	if d.plannedAt == nil {
+		d.plannedAt = make(map[Target][]int)
+	}
+	d.plannedAt[t] = append(d.plannedAt[t], len(d.planned))
+	d.planned = append(d.planned, Planned{Step: s.Step, Target: t, Change: c, Pos: s.Pos})
+	return false
 }
 
 func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, start time.Time) (State, *Change, error) {

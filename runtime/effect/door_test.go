@@ -138,10 +138,16 @@ func TestPlanAppliesNothing(t *testing.T) {
 }
 
 func TestLostAnswerIsFoundNotMadeTwice(t *testing.T) {
-	_, ctx, _, events := world(Apply)
+	d, ctx, rec, events := world(Apply)
 	b := &box{want: Plain("x"), errs: []error{fault.New(fault.Unreachable, "connection reset")}, effects: true}
 	if _, err := Do(ctx, b); err != nil {
 		t.Fatal(err)
+	}
+	if c := d.Counts(); c.Created != 1 || c.Unchanged != 0 {
+		t.Errorf("the change was made by this run: %+v", c)
+	}
+	if last := rec.lines[len(rec.lines)-1]; last != "result create box/value/v <nil>" {
+		t.Errorf("journal: %s", last)
 	}
 	if got := strings.Join(b.calls, " "); got != "observe apply observe" {
 		t.Errorf("calls: %s", got)
@@ -284,5 +290,18 @@ func TestRender(t *testing.T) {
 	}
 	if _, err := Render("t", "{{ if }}", nil); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("bad template: %v", err)
+	}
+}
+
+func TestSamePlannedChangeIsShownOnce(t *testing.T) {
+	d, ctx, _, _ := world(Plan)
+	for _, want := range []string{"x", "x", "y"} {
+		st, err := Do(ctx, &box{want: Plain(want)})
+		if err != nil || st.Attrs["value"] != want {
+			t.Errorf("%s: %+v %v", want, st, err)
+		}
+	}
+	if c := d.Counts(); c.Created != 2 || c.Unchanged != 1 || len(d.Planned()) != 2 {
+		t.Errorf("%+v, %d planned", c, len(d.Planned()))
 	}
 }

@@ -76,7 +76,7 @@ type Wait struct {
 	Query
 	For      string        // what is waited for, for people: "SSH on 203.0.113.7"
 	Timeout  time.Duration // 0 means 10 minutes
-	Interval time.Duration // the pause between checks; 0 means 1 s
+	Interval time.Duration // the pause between checks, shorter at first; 0 means 1 s
 }
 
 // A Poll is one look at what is waited for.
@@ -107,6 +107,7 @@ func Await(ctx context.Context, w Wait, look func(context.Context) (Poll, error)
 		interval = time.Second
 	}
 	start := d.Clock.Now()
+	pause := interval / 8
 	seen := "nothing yet"
 	var last error
 	wctx, cancel := context.WithTimeout(ctx, timeout)
@@ -135,7 +136,8 @@ func Await(ctx context.Context, w Wait, look func(context.Context) (Poll, error)
 		if d.Mode == Plan {
 			return Unknown{Of: w.For}, nil
 		}
-		if d.Clock.Sleep(wctx, interval) == nil && wctx.Err() == nil {
+		if d.Clock.Sleep(wctx, pause) == nil && wctx.Err() == nil {
+			pause = min(2*pause, interval)
 			continue
 		}
 		if err := fault.FromContext(ctx); err != nil {

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"git.vanillacore.net/govstack/gsrun/internal/lab"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/mirror"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"gsrun": main})
+}
+
+// TestScripts runs the command line without a lab.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/plain", RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error { return setup(e) },
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// setup gives a script a home of its own, and the recipes of this checkout.
+func setup(e *testscript.Env) error {
+	e.Setenv("HOME", filepath.Join(e.WorkDir, ".home"))
+	e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, ".cache"))
+	e.Setenv("NO_COLOR", "1")
+	wd, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	e.Setenv("CHECKOUT", filepath.Dir(filepath.Dir(wd)))
+	return nil
+}
+
+// exits checks the exit code of a gsrun call: exits CODE gsrun ...
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 || neg {
+		ts.Fatalf("usage: exits CODE gsrun ARG...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := "0"
+	if err != nil {
+		code = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if code != args[0] {
+		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+}
+
+// labs are the labs of the scripts that run, by their work folder.
+type labKey struct{}
+
+// TestLabScripts runs the command line against a lab, one for each script.
+func TestLabScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts services")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/lab", RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			if err := setup(e); err != nil {
+				return err
+			}
+			dir := filepath.Join(e.WorkDir, "lab")
+			e.Setenv(lab.DirVariable, dir)
+			l, err := lab.Start(dir, io.Discard)
+			if err != nil {
+				return err
+			}
+			e.Values[labKey{}] = l
+			e.Defer(l.Close)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "cloud-fault": cloudFault, "cloud-requests": cloudRequests, "host-fault": hostFault, "mirror-fault": mirrorFault, "replace": replace,
+		},
+	})
+}
+
+func labOf(ts *testscript.TestScript) *lab.Lab { return ts.Value(labKey{}).(*lab.Lab) }
+
+// cloudFault makes the cloud fail: cloud-fault '{"service": "network", ...}'.
+func cloudFault(ts *testscript.TestScript, _ bool, args []string) {
+	var f openstack.Fault
+	ts.Check(json.Unmarshal([]byte(args[0]), &f))
+	_, err := labOf(ts).Cloud.Inject(f)
+	ts.Check(err)
+}
+
+// cloudRequests checks how many requests that write the cloud got:
+// cloud-requests writes N.
+func cloudRequests(ts *testscript.TestScript, _ bool, args []string) {
+	n := 0
+	var seen []string
+	for _, r := range labOf(ts).Cloud.Requests(0) {
+		if r.Write() && r.Service != "identity" {
+			n++
+			seen = append(seen, r.Method+" "+r.Path)
+		}
+	}
+	want := regexp.MustCompile("^(?:" + args[1] + ")$")
+	if !want.MatchString(strings.TrimSpace(jsonText(n))) {
+		ts.Fatalf("the cloud got %d writes, want %s: %v", n, args[1], seen)
+	}
+}
+
+func jsonText(v any) string {
+	b, _ := json.Marshal(v) // numbers always marshal
+	return string(b)
+}
+
+// hostFault makes the host of that name fail: host-fault NAME refuse|mute|rekey.
+func hostFault(ts *testscript.TestScript, _ bool, args []string) {
+	for _, h := range labOf(ts).Hosts.Hosts() {
+		if h.Info().Name != args[0] {
+			continue
+		}
+		f := hosts.Faults{}
+		switch args[1] {
+		case "refuse":
+			f.Refuse = true
+		case "mute":
+			f.Mute = true
+		case "rekey":
+			ts.Check(h.ChangeHostKeys())
+			return
+		}
+		h.SetFaults(f)
+		return
+	}
+	ts.Fatalf("no host %s", args[0])
+}
+
+// mirrorFault makes downloads fail: mirror-fault PATTERN ACTION.
+func mirrorFault(ts *testscript.TestScript, _ bool, args []string) {
+	labOf(ts).Mirror.Add(mirror.Rule{Path: args[0], Action: mirror.Action(args[1])})
+}
+
+// replace rewrites a file: replace FILE REGEXP TEXT.
+func replace(ts *testscript.TestScript, _ bool, args []string) {
+	file := ts.MkAbs(args[0])
+	data, err := os.ReadFile(file)
+	ts.Check(err)
+	re := regexp.MustCompile("(?m)" + args[1])
+	if !re.Match(data) {
+		ts.Fatalf("%s doesn't match %s", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(file, re.ReplaceAll(data, []byte(args[2])), 0o600))
+}
