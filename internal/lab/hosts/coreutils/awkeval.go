@@ -248,6 +248,9 @@ func (in *awkRun) eval(e *awkExpr) (awkValue, error) {
 	case "$":
 		return strnum(in.field(int(vals[0].float()))), nil
 	case "cat":
+		if len(vals[0].str())+len(vals[1].str()) > maxSpace {
+			return awkValue{}, errors.New("memory exhausted")
+		}
 		return awkText(vals[0].str() + vals[1].str()), nil
 	case "u!":
 		return awkBool(!vals[0].truth()), nil

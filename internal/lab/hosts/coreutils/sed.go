@@ -156,6 +156,10 @@ func expandReplacement(text string, line string, m []int) string {
 	return sb.String()
 }
 
+// maxSpace bounds what one run of sed or awk may hold, in bytes: a script that
+// doubles its text for ever would take the lab with it.
+const maxSpace = 64 << 20
+
 // run applies the program to lines and returns the output.
 func (sp *sedProgram) run(lines []string, ends, quiet bool, p *machine.Proc) (string, int) {
 	var out strings.Builder
@@ -217,6 +221,9 @@ func (sp *sedProgram) run(lines []string, ends, quiet bool, p *machine.Proc) (st
 		for i := 0; i < len(sp.commands); i++ {
 			if steps++; steps > 1_000_000 {
 				return out.String(), p.Fail(1, "the script doesn't end")
+			}
+			if len(space)+len(hold)+out.Len() > maxSpace {
+				return out.String(), p.Fail(4, "memory exhausted")
 			}
 			c := sp.commands[i]
 			if !picks(c, space) {

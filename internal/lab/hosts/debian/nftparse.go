@@ -402,7 +402,7 @@ func (p *nftParser) hook(c *chain) error {
 	if i := slices.Index(words, "priority"); i >= 0 {
 		prio = strings.Join(words[i+1:], " ")
 	}
-	if _, err := strconv.Atoi(prio); err != nil && !slices.Contains([]string{"raw", "mangle", "dstnat", "filter", "security", "srcnat", "out"}, strings.FieldsFunc(prio+" ", func(r rune) bool { return r == ' ' || r == '+' || r == '-' })[0]) {
+	if !validPriority(prio) {
 		return p.errorf("invalid priority expression value in this context.")
 	}
 	c.kind, c.hook, c.prio = kind, hook, prio
@@ -410,6 +410,22 @@ func (p *nftParser) hook(c *chain) error {
 		c.policy = "accept"
 	}
 	return nil
+}
+
+// validPriority accepts a number, or a name with an offset: filter - 5.
+func validPriority(prio string) bool {
+	if _, err := strconv.Atoi(prio); err == nil {
+		return true
+	}
+	f := strings.Fields(strings.NewReplacer("+", " + ", "-", " - ").Replace(prio))
+	if len(f) == 0 || !slices.Contains([]string{"raw", "mangle", "dstnat", "filter", "security", "srcnat", "out"}, f[0]) {
+		return false
+	}
+	if len(f) == 1 {
+		return true
+	}
+	_, err := strconv.Atoi(f[len(f)-1])
+	return len(f) == 3 && err == nil
 }
 
 func (p *nftParser) elements() ([]string, error) {

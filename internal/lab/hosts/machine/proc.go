@@ -167,7 +167,7 @@ func (m *Machine) run(ctx context.Context, p *Proc, prog Program, started func(*
 	if started != nil {
 		started(p)
 	}
-	code := prog(ctx, p)
+	code := m.call(ctx, p, prog)
 	if ctx.Err() != nil {
 		return 128 + int(p.signal(ctx))
 	}
@@ -175,6 +175,17 @@ func (m *Machine) run(ctx context.Context, p *Proc, prog Program, started func(*
 		return 1
 	}
 	return code
+}
+
+// call runs a program. A defect in one is that process's crash, not the lab's.
+func (m *Machine) call(ctx context.Context, p *Proc, prog Program) (code int) {
+	defer func() {
+		if r := recover(); r != nil {
+			fmt.Fprintf(p.Stderr, "%s: Segmentation fault (panic in the lab: %v)\n", p.title[0], r)
+			code = 139
+		}
+	}()
+	return prog(ctx, p)
 }
 
 // signal is what ended ctx; a context that ended for another reason counts as
