@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,6 +80,7 @@ func TestLabScripts(t *testing.T) {
 				return err
 			}
 			e.Values[labKey{}] = l
+			e.Setenv("SSH_PORT", strconv.Itoa(l.Info.SSHPort))
 			e.Defer(l.Close)
 			return nil
 		},

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/apiserver"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/control"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/gitserver"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
@@ -79,6 +80,10 @@ func Start(dir string, log io.Writer) (*Lab, error) {
 	}
 	return s, nil
 }
+
+// KubernetesRequests returns what was asked of the Kubernetes API servers of
+// the lab's hosts, but for what the lab itself asked.
+func (s *Lab) KubernetesRequests() []apiserver.Request { return s.world.kubernetesRequests() }
 
 // open makes the lab's folders and takes its lock.
 func (s *Lab) open() error {

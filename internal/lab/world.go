@@ -195,6 +195,19 @@ func (w *world) stopCluster(host string) {
 	w.check(c.api.Stop())
 }
 
+// kubernetesRequests returns what was asked of the API servers of all hosts.
+func (w *world) kubernetesRequests() []apiserver.Request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []apiserver.Request
+	for _, c := range w.clusters {
+		requests, err := c.api.Requests()
+		w.check(err)
+		all = append(all, requests...)
+	}
+	return all
+}
+
 // close stops everything.
 func (w *world) close() {
 	w.mu.Lock()

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"sync"
+	"time"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -99,8 +100,10 @@ func (c *Cloud) close() {
 }
 
 // pause waits until the next look at something under way.
-func (c *Cloud) pause(ctx context.Context) error {
-	if err := effect.From(ctx).Door.Clock.Sleep(ctx, c.config.Interval); err != nil {
+func (c *Cloud) pause(ctx context.Context) error { return pauseFor(ctx, c.config.Interval) }
+
+func pauseFor(ctx context.Context, d time.Duration) error {
+	if err := effect.From(ctx).Door.Clock.Sleep(ctx, d); err != nil {
 		if ferr := fault.FromContext(ctx); ferr != nil {
 			return ferr
 		}

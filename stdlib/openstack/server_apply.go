@@ -152,6 +152,7 @@ func (o *serverOp) regroup(ctx context.Context, cl *client.Client, id string, f 
 func (o *serverOp) awaitActive(ctx context.Context, cl *client.Client, id string) (client.Object, error) {
 	start := effect.From(ctx).Door.Clock.Now()
 	seen := ""
+	pause := o.cloud.config.Interval / 8 // some clouds boot in a second
 	for {
 		obj, err := getServer(ctx, cl, id)
 		if err != nil {
@@ -172,9 +173,10 @@ func (o *serverOp) awaitActive(ctx context.Context, cl *client.Client, id string
 			return nil, fault.Hinted(fault.Timeout, "give it more time with timeout, or ask the cloud's operators what holds it; the next run goes on waiting for it",
 				"server %s (%s) isn't ACTIVE after %s; it is %s", o.args.Name, id, o.args.Timeout, state)
 		}
-		if err := o.cloud.pause(ctx); err != nil {
+		if err := pauseFor(ctx, pause); err != nil {
 			return nil, fault.Wrap("waiting for server", o.args.Name+" ("+id+"), which is "+state, err)
 		}
+		pause = min(2*pause, o.cloud.config.Interval)
 	}
 }
 
