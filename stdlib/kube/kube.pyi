@@ -72,7 +72,7 @@ class Cluster:
           namespace: Its namespace, if the kind has one; default if empty.
           condition: Type of the condition to wait for, such as Available.
           status: Status that the condition should have.
-          path: Field to wait for, such as status.phase or status.nodes[0].name. Dots within a key are escaped by a backslash.
+          path: Field to wait for, such as status.phase or status.nodes[0].name. A key with dots is escaped by backslashes or put in brackets and quotes.
           value: Value that the field at path should have; any but an empty one if None.
           stable: How long it has to stay so before it counts.
           timeout: How long to wait.
