@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"

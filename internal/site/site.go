@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/machine"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/tree"

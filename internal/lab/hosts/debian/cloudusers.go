@@ -6,7 +6,7 @@ import (
 	"path"
 	"strings"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/machine"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/tree"
