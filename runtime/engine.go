@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -206,3 +207,23 @@ func (r *Recipe) unknownInput(name, prefix string) error {
 
 // flagName returns the flag of an input: node_flavor is --node-flavor.
 func flagName(input string) string { return strings.ReplaceAll(input, "_", "-") }
+
+// CallFile loads a file and calls one of its functions as a step of a plan
+// would, for tests and tools that work with a recipe's helpers.
+func (e *Engine) CallFile(ctx context.Context, file, name string, args starlark.Tuple) (starlark.Value, error) {
+	globals, err := e.Globals(file)
+	if err != nil {
+		return nil, err
+	}
+	fn, ok := globals[name].(starlark.Callable)
+	if !ok {
+		return nil, fault.New(fault.Invalid, "%s has no function %s", file, name)
+	}
+	door := &effect.Door{Mode: effect.Plan, Clock: effect.SystemClock{}, Redactor: new(effect.Redactor)}
+	scope := effect.NewScope(door, effect.Owner{}, name, nil)
+	scope.Files = func(name string) ([]byte, error) { return readFile(e.layers, name) }
+	return e.threads.call(effect.With(ctx, scope), name, fn, args, nil)
+}
+
+// Struct returns a Starlark struct of the given fields, such as ctx.inputs is.
+func Struct(fields starlark.StringDict) starlark.Value { return effect.NewStruct(fields) }

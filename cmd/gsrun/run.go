@@ -24,6 +24,7 @@ type runFlags struct {
 	output     string
 	verbose    bool
 	maxDeletes int
+	outputs    string
 }
 
 func (f *runFlags) add(c *cobra.Command) {
@@ -42,6 +43,7 @@ func (a *app) runCmd() *cobra.Command {
 	}
 	f.add(c)
 	c.Flags().IntVar(&f.maxDeletes, "max-deletes", 0, "deletions that the run may make; default: limits.deletes of the site")
+	c.Flags().StringVar(&f.outputs, "outputs", "", "write the outputs to this `file` as JSON, without those that are secret")
 	c.RunE = func(cmd *cobra.Command, args []string) error { return a.runRecipe(cmd, args, &f) }
 	return c
 }
@@ -173,6 +175,9 @@ func (a *app) runRecipe(cmd *cobra.Command, args []string, f *runFlags) (err err
 			a.complain(endErr)
 		}
 		return &exitCode{code: fault.KindOf(runErr).ExitCode()}
+	}
+	if f.outputs != "" {
+		sumErr = errors.Join(sumErr, writeOutputs(f.outputs, res.Outputs))
 	}
 	return errors.Join(closeErr, endErr, sumErr)
 }

@@ -311,7 +311,7 @@ func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, s
 		}
 	}
 	after, err := op.Apply(ctx, c)
-	rec.Time, rec.Attrs, rec.Err = d.Clock.Now(), after.Attrs, d.Redacted(err)
+	rec.Time, rec.Attrs, rec.Err = d.Clock.Now(), d.cleaned(after.Attrs), d.Redacted(err)
 	if d.Recorder != nil {
 		if rerr := d.Recorder.Result(rec); rerr != nil && err == nil {
 			return State{}, &c, rerr
@@ -323,6 +323,48 @@ func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, s
 	d.count(c.Kind)
 	d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: &c, Elapsed: d.Clock.Now().Sub(start)})
 	return after, &c, nil
+}
+
+// cleaned returns attributes without the secrets that they hold as plain text,
+// such as what a command printed. Values of the type Secret stay: the journal
+// has its own way with them.
+func (d *Door) cleaned(attrs map[string]any) map[string]any {
+	if attrs == nil || d.Redactor == nil {
+		return attrs
+	}
+	return cleanData(attrs, d.Redactor).(map[string]any)
+}
+
+func cleanData(x any, r *Redactor) any {
+	switch x := x.(type) {
+	case string:
+		return r.String(x)
+	case []string:
+		out := make([]string, len(x))
+		for i, s := range x {
+			out[i] = r.String(s)
+		}
+		return out
+	case []any:
+		out := make([]any, len(x))
+		for i, v := range x {
+			out[i] = cleanData(v, r)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for k, v := range x {
+			out[k] = cleanData(v, r)
+		}
+		return out
+	case map[string]string:
+		out := make(map[string]string, len(x))
+		for k, v := range x {
+			out[k] = r.String(v)
+		}
+		return out
+	}
+	return x
 }
 
 // spend takes one deletion from the budget.

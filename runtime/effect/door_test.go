@@ -32,7 +32,10 @@ func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // recorder remembers what was recorded, in order.
-type recorder struct{ lines []string }
+type recorder struct {
+	lines []string
+	attrs []map[string]any
+}
 
 func (r *recorder) Intent(x Record) error {
 	r.lines = append(r.lines, "intent "+string(x.Kind)+" "+x.Target+" "+x.Mark)
@@ -40,6 +43,7 @@ func (r *recorder) Intent(x Record) error {
 }
 
 func (r *recorder) Result(x Record) error {
+	r.attrs = append(r.attrs, x.Attrs)
 	r.lines = append(r.lines, fmt.Sprintf("result %s %s %v", x.Kind, x.Target, x.Err))
 	return nil
 }
@@ -303,5 +307,19 @@ func TestSamePlannedChangeIsShownOnce(t *testing.T) {
 	}
 	if c := d.Counts(); c.Created != 2 || c.Unchanged != 1 || len(d.Planned()) != 2 {
 		t.Errorf("%+v, %d planned", c, len(d.Planned()))
+	}
+}
+
+func TestRecordsHoldNoSecretAsPlainText(t *testing.T) {
+	_, ctx, rec, _ := world(Apply)
+	if _, err := NewSecret(ctx, "correct horse", "env:P"); err != nil {
+		t.Fatal(err)
+	}
+	st, err := Do(ctx, &box{want: Plain("it printed correct horse")})
+	if err != nil || st.Attrs["value"] != "it printed correct horse" {
+		t.Errorf("the recipe gets what there is: %v %v", st, err)
+	}
+	if got := rec.attrs[0]["value"]; got != "it printed ***" {
+		t.Errorf("journalled: %v", got)
 	}
 }

@@ -29,6 +29,7 @@ func list() builtin.Func {
 		Run: func(ctx context.Context, r *Repo, a listArgs) (any, error) {
 			prefix := ""
 			if a.Path != "" {
+				a.Path = strings.TrimSuffix(a.Path, "/")
 				if err := client.CheckPath(a.Path); err != nil {
 					return nil, err
 				}
