@@ -16,8 +16,9 @@ func (a *app) checkCmd() *cobra.Command {
 		Short: "Load recipes and resolve everything, without any I/O but reading them",
 		Long: "Load recipes with what they load, and check syntax, names, the graph of steps, inputs' defaults and\n" +
 			"overrides. Nothing is connected to. An override whose shipped step has changed is an error.",
-		Example: "  gsrun check recipes/*.star --site sites/oslab",
-		Args:    cobra.MinimumNArgs(1),
+		Example:           "  gsrun check recipes/*.star --site sites/oslab",
+		ValidArgsFunction: a.completeRecipe,
+		Args:              cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			failed := 0
 			for _, name := range args {

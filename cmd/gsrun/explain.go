@@ -14,10 +14,11 @@ import (
 func (a *app) explainCmd() *cobra.Command {
 	var p place
 	c := &cobra.Command{
-		Use:     "explain RECIPE",
-		Short:   "Show which layer, file and line each step and input of a recipe comes from",
-		Example: "  gsrun explain recipes/gateway.star --site sites/oslab",
-		Args:    cobra.ExactArgs(1),
+		Use:               "explain RECIPE",
+		Short:             "Show which layer, file and line each step and input of a recipe comes from",
+		Example:           "  gsrun explain recipes/gateway.star --site sites/oslab",
+		ValidArgsFunction: a.completeRecipe,
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, r, s, src, err := a.loadOnly(cmd.Context(), args[0], p)
 			if err != nil {

@@ -15,10 +15,11 @@ func (a *app) graphCmd() *cobra.Command {
 	var p place
 	var format string
 	c := &cobra.Command{
-		Use:     "graph RECIPE",
-		Short:   "Show a recipe's graph of steps",
-		Example: "  gsrun graph recipes/gateway.star --format mermaid",
-		Args:    cobra.ExactArgs(1),
+		Use:               "graph RECIPE",
+		Short:             "Show a recipe's graph of steps",
+		Example:           "  gsrun graph recipes/gateway.star --format mermaid",
+		ValidArgsFunction: a.completeRecipe,
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			draw, ok := map[string]func(io.Writer, *runtime.Recipe){"text": graphText, "dot": graphDOT, "mermaid": graphMermaid}[format]
 			if !ok {

@@ -21,6 +21,7 @@ func (a *app) planCmd() *cobra.Command {
 			"produce is `(known after apply)`; a step that would have to decide on such a value stops there and says so.",
 		Example:            "  gsrun plan recipes/gateway.star --site sites/oslab --detailed-exitcode",
 		DisableFlagParsing: true,
+		ValidArgsFunction:  a.completeRecipe,
 	}
 	f.add(c)
 	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 if there are changes, 0 if there are none")

@@ -28,11 +28,13 @@ Exit codes:
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "gsrun [command] [RECIPE]",
-		Short:         "Run recipes against OpenStack, hosts, Kubernetes and Git",
-		Long:          longHelp,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Use:               "gsrun [command] [RECIPE]",
+		Short:             "Run recipes against OpenStack, hosts, Kubernetes and Git",
+		Long:              longHelp,
+		ValidArgsFunction: a.completeRecipe,
+		Args:              cobra.ArbitraryArgs,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
 	}
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)

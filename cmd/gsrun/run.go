@@ -40,6 +40,7 @@ func (a *app) runCmd() *cobra.Command {
 		Short:              "Run a recipe: make the world as it says",
 		Example:            "  gsrun recipes/gateway.star --site sites/oslab --cidr 10.30.0.0/24\n  gsrun gateway --help",
 		DisableFlagParsing: true,
+		ValidArgsFunction:  a.completeRecipe,
 	}
 	f.add(c)
 	c.Flags().IntVar(&f.maxDeletes, "max-deletes", 0, "deletions that the run may make; default: limits.deletes of the site")
