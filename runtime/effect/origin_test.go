@@ -54,7 +54,7 @@ func TestOrigin(t *testing.T) {
 			}
 		}
 	}
-	if got := redactor.Redact("it was made of it"); strings.Contains(got, "made of it") {
+	if got := redactor.String("it was made of it"); strings.Contains(got, "made of it") {
 		t.Errorf("what was made from a secret shows in the outputs: %s", got)
 	}
 	var o effect.Origin
@@ -64,7 +64,7 @@ func TestOrigin(t *testing.T) {
 	if s, ok := o.Text(ctx, "tiny").(*effect.Secret); !ok || s.String() != effect.Mask {
 		t.Errorf("a short text made from a secret shows as %v", s)
 	}
-	if got := redactor.Redact("tiny steps"); got != "tiny steps" {
+	if got := redactor.String("tiny steps"); got != "tiny steps" {
 		t.Errorf("a short secret removed from the outputs: %s", got)
 	}
 	o.Lack(effect.Unknown{Of: "the id"})

@@ -14,11 +14,8 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
-// Config is empty: the module needs nothing.
-type Config struct{}
-
 // Module returns the module.
-func Module(Config) *builtin.Module {
+func Module() *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name:  "base64",
 		Doc:   "Base64. What is made from a secret is secret, and what is made from a value that isn't known yet isn't known either.",
@@ -44,17 +41,11 @@ func encode() builtin.Func {
 			if a.URL {
 				enc = base64.RawURLEncoding
 			}
-			switch x := a.X.(type) {
-			case effect.Unknown:
-				return x, nil
-			case *effect.Secret:
-				return derived(ctx, enc.EncodeToString([]byte(x.Reveal()))), nil
-			case starlark.String:
-				return enc.EncodeToString([]byte(x)), nil
-			case starlark.Bytes:
-				return enc.EncodeToString([]byte(x)), nil
+			x, err := effect.TextOrBytes(a.X)
+			if err != nil {
+				return nil, fault.New(fault.Invalid, "base64.encode: %w", err)
 			}
-			return nil, fault.New(fault.Invalid, "base64.encode: got %s, want string or bytes", a.X.Type())
+			return effect.OriginOf(x).Text(ctx, enc.EncodeToString([]byte(x.Reveal()))), nil
 		},
 	})
 }
@@ -83,7 +74,7 @@ func decode() builtin.Func {
 				return nil, fault.New(fault.Invalid, "base64.decode: %v", err)
 			}
 			if a.S.IsSecret() {
-				return derived(ctx, string(raw)), nil
+				return effect.Derived(ctx, string(raw)), nil
 			}
 			if a.Bytes {
 				return starlark.Bytes(raw), nil
@@ -94,14 +85,4 @@ func decode() builtin.Func {
 			return string(raw), nil
 		},
 	})
-}
-
-// derived returns plain, which was made from a secret, as a secret. One that
-// is too short to be kept out of every output still shows as stars itself.
-func derived(ctx context.Context, plain string) *effect.Secret {
-	s, err := effect.NewSecret(ctx, plain, "")
-	if err != nil {
-		return effect.SecretOf(plain, "")
-	}
-	return s
 }

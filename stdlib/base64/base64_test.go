@@ -12,6 +12,6 @@ import (
 )
 
 func TestModule(t *testing.T) {
-	startest.Run(t, "testdata/*.star", startest.Options{Modules: []*builtin.Module{base64.Module(base64.Config{})},
+	startest.Run(t, "testdata/*.star", startest.Options{Modules: []*builtin.Module{base64.Module()},
 		Globals: starlark.StringDict{"token": effect.SecretOf("tok-5f2a9c77e1d04b", ""), "unknown": effect.Unknown{Of: "x"}}})
 }

@@ -17,11 +17,8 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
-// Config is empty: the module needs nothing.
-type Config struct{}
-
 // Module returns the module.
-func Module(Config) *builtin.Module {
+func Module() *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name: "csv",
 		Doc: "Comma-separated values (RFC 4180). Text made from a secret is secret, and text made from a value that isn't known yet isn't known either; " +
@@ -64,10 +61,8 @@ func decode() builtin.Func {
 			if err != nil {
 				return nil, &fault.Error{Op: "reading CSV", Kind: fault.Invalid, Err: err} // it names the line, not the text
 			}
-			keep := func(s string) starlark.Value { return starlark.String(s) }
-			if a.S.IsSecret() {
-				keep = func(s string) starlark.Value { return derived(ctx, s) }
-			}
+			from := effect.OriginOf(a.S)
+			keep := func(s string) starlark.Value { return from.Text(ctx, s) }
 			if !a.Header {
 				return lists(rows, keep), nil
 			}
@@ -149,28 +144,21 @@ func encode() builtin.Func {
 				}
 				out = append(out, fields)
 			}
-			if w.unknown != nil {
-				return *w.unknown, nil
-			}
 			var b bytes.Buffer
 			cw := csv.NewWriter(&b)
 			cw.Comma = sep
 			if err := cw.WriteAll(out); err != nil {
 				return nil, &fault.Error{Op: "writing CSV", Kind: fault.Invalid, Err: err}
 			}
-			if w.secret {
-				return derived(ctx, b.String()), nil
-			}
-			return b.String(), nil
+			return w.from.Text(ctx, b.String()), nil
 		},
 	})
 }
 
-// writer makes fields of data, and remembers what it saw.
+// writer makes fields of data, and remembers what they came from.
 type writer struct {
 	columns []string
-	secret  bool
-	unknown *effect.Unknown
+	from    effect.Origin
 }
 
 func (w *writer) row(row any) ([]string, error) {
@@ -193,7 +181,7 @@ func (w *writer) row(row any) ([]string, error) {
 			values = append(values, v)
 		}
 	case effect.Unknown:
-		w.unknown = &row
+		w.from.Lack(row)
 	default:
 		return nil, fmt.Errorf("it is neither a list nor a dict")
 	}
@@ -202,10 +190,9 @@ func (w *writer) row(row any) ([]string, error) {
 		switch v := v.(type) {
 		case nil:
 		case effect.Unknown:
-			w.unknown = &v
+			w.from.Lack(v)
 		case *effect.Secret:
-			w.secret = true
-			fields[i] = v.Reveal()
+			fields[i] = w.from.Reveal(v)
 		case string:
 			fields[i] = v
 		case bool, int64, float64, fmt.Stringer:
@@ -215,14 +202,4 @@ func (w *writer) row(row any) ([]string, error) {
 		}
 	}
 	return fields, nil
-}
-
-// derived returns plain, which was made from a secret, as a secret. One that
-// is too short to be kept out of every output still shows as stars itself.
-func derived(ctx context.Context, plain string) *effect.Secret {
-	s, err := effect.NewSecret(ctx, plain, "")
-	if err != nil {
-		return effect.SecretOf(plain, "")
-	}
-	return s
 }

@@ -18,11 +18,8 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
-// Config is empty: the module needs nothing.
-type Config struct{}
-
 // Module returns the module.
-func Module(Config) *builtin.Module {
+func Module() *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name: "hash",
 		Doc: "Digests, in lower-case hex. That of a secret is secret, for a short secret can be found from it; " +
@@ -50,41 +47,19 @@ func digest(name, what string, algorithm func() hash.Hash) builtin.Func {
 		Effect:  builtin.Pure,
 		Errors:  []fault.Kind{fault.Invalid},
 		Run: func(ctx context.Context, _ any, a digestArgs) (any, error) {
-			return over("hash."+name, a.X, func(b []byte, secret bool) any {
-				h := algorithm()
-				h.Write(b)
-				return result(ctx, h, secret)
-			})
+			x, err := effect.TextOrBytes(a.X)
+			if err != nil {
+				return nil, fault.New(fault.Invalid, "hash.%s: %w", name, err)
+			}
+			return sum(ctx, algorithm(), x), nil
 		},
 	})
 }
 
-// over calls f with the bytes of x, and whether they are secret. The result is
-// Unknown if x is.
-func over(fn string, x starlark.Value, f func(b []byte, secret bool) any) (any, error) {
-	switch x := x.(type) {
-	case effect.Unknown:
-		return x, nil
-	case *effect.Secret:
-		return f([]byte(x.Reveal()), true), nil
-	case starlark.String:
-		return f([]byte(x), false), nil
-	case starlark.Bytes:
-		return f([]byte(x), false), nil
-	}
-	return nil, fault.New(fault.Invalid, "%s: got %s, want string or bytes", fn, x.Type())
-}
-
-func result(ctx context.Context, h hash.Hash, secret bool) any {
-	text := hex.EncodeToString(h.Sum(nil))
-	if !secret {
-		return text
-	}
-	s, err := effect.NewSecret(ctx, text, "")
-	if err != nil {
-		return effect.SecretOf(text, "")
-	}
-	return s
+// sum returns the digest of x that h computes.
+func sum(ctx context.Context, h hash.Hash, x effect.Text) starlark.Value {
+	h.Write([]byte(x.Reveal()))
+	return effect.OriginOf(x).Text(ctx, hex.EncodeToString(h.Sum(nil)))
 }
 
 type macArgs struct {
@@ -107,20 +82,18 @@ func mac() builtin.Func {
 			if !ok {
 				return nil, fault.New(fault.Invalid, "hash.hmac: algorithm %q is none of sha256, sha512, sha1", a.Algorithm)
 			}
-			var inner error
-			v, err := over("hash.hmac", a.Key, func(key []byte, _ bool) any {
-				var res any
-				res, inner = over("hash.hmac", a.X, func(b []byte, secret bool) any {
-					h := hmac.New(algorithm, key)
-					h.Write(b)
-					return result(ctx, h, secret)
-				})
-				return res
-			})
-			if err == nil {
-				err = inner
+			key, err := effect.TextOrBytes(a.Key)
+			if err != nil {
+				return nil, fault.New(fault.Invalid, "hash.hmac: key: %w", err)
 			}
-			return v, err
+			x, err := effect.TextOrBytes(a.X)
+			if err != nil {
+				return nil, fault.New(fault.Invalid, "hash.hmac: %w", err)
+			}
+			if !key.Known() {
+				return key.Value(), nil
+			}
+			return sum(ctx, hmac.New(algorithm, []byte(key.Reveal())), x), nil
 		},
 	})
 }
@@ -142,8 +115,8 @@ func file() builtin.Func {
 			if err != nil {
 				return nil, err
 			}
-			sum := sha256.Sum256(data)
-			return hex.EncodeToString(sum[:]), nil
+			digest := sha256.Sum256(data)
+			return hex.EncodeToString(digest[:]), nil
 		},
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 func TestModule(t *testing.T) {
 	files := map[string]string{"files/abc": "abc", "files/peers.tmpl": "{{range .peers}}peer {{.name}}\n{{end}}"}
-	startest.Run(t, "testdata/*.star", startest.Options{Modules: []*builtin.Module{hash.Module(hash.Config{})},
+	startest.Run(t, "testdata/*.star", startest.Options{Modules: []*builtin.Module{hash.Module()},
 		Files: func(name string) ([]byte, error) {
 			text, ok := files[name]
 			if !ok {

@@ -22,14 +22,11 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
-// Config is empty: the module needs nothing.
-type Config struct{}
-
 // maxDepth bounds nested values.
 const maxDepth = 100
 
 // Module returns the module.
-func Module(Config) *builtin.Module {
+func Module() *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name: "json",
 		Doc: "JSON. Dicts keep their order, in both directions. Text made from a secret is secret, and text made from a value that isn't known yet isn't known either; " +
@@ -53,7 +50,7 @@ func encode() builtin.Func {
 		Errors:  []fault.Kind{fault.Invalid},
 		Run: func(ctx context.Context, _ any, a encodeArgs) (any, error) {
 			if u, ok := effect.FindUnknown(a.X); ok {
-				return effect.Unknown{Of: u.Of}, nil
+				return u, nil
 			}
 			if strings.Trim(a.Indent, " \t") != "" {
 				return nil, fault.New(fault.Invalid, "json.encode: indent is %q, want spaces or tabs", a.Indent)
@@ -70,18 +67,15 @@ func encode() builtin.Func {
 				}
 				out = b.Bytes()
 			}
-			if e.secret {
-				return derived(ctx, string(out)), nil
-			}
-			return string(out), nil
+			return e.from.Text(ctx, string(out)), nil
 		},
 	})
 }
 
 // encoder writes a value, with its secrets, and remembers that there were some.
 type encoder struct {
-	b      bytes.Buffer
-	secret bool
+	b    bytes.Buffer
+	from effect.Origin
 }
 
 func (e *encoder) encode(v starlark.Value, depth int) error {
@@ -100,8 +94,7 @@ func (e *encoder) encode(v starlark.Value, depth int) error {
 	case starlark.String:
 		return e.text(string(v))
 	case *effect.Secret:
-		e.secret = true
-		return e.text(v.Reveal())
+		return e.text(e.from.Reveal(v))
 	case *starlark.Dict:
 		return e.object(v.Items(), depth)
 	case *starlark.List, starlark.Tuple:
@@ -213,11 +206,12 @@ func decode() builtin.Func {
 			if !a.S.Known() {
 				return a.S.Value(), nil
 			}
-			d := decoder{d: json.NewDecoder(strings.NewReader(a.S.Reveal()))}
-			d.d.UseNumber()
-			if a.S.IsSecret() {
-				d.text = func(s string) starlark.Value { return derived(ctx, s) }
+			from := effect.OriginOf(a.S)
+			d := decoder{
+				d:    json.NewDecoder(strings.NewReader(a.S.Reveal())),
+				text: func(s string) starlark.Value { return from.Text(ctx, s) },
 			}
+			d.d.UseNumber()
 			v, err := d.value(0)
 			if err == nil {
 				if _, err = d.d.Token(); errors.Is(err, io.EOF) {
@@ -235,7 +229,7 @@ func decode() builtin.Func {
 
 type decoder struct {
 	d    *json.Decoder
-	text func(string) starlark.Value // nil: a plain string
+	text func(string) starlark.Value
 }
 
 func (d *decoder) value(depth int) (starlark.Value, error) {
@@ -253,10 +247,7 @@ func (d *decoder) value(depth int) (starlark.Value, error) {
 	case bool:
 		return starlark.Bool(tok), nil
 	case string:
-		if d.text != nil {
-			return d.text(tok), nil
-		}
-		return starlark.String(tok), nil
+		return d.text(tok), nil
 	case json.Number:
 		return number(string(tok))
 	case json.Delim:
@@ -346,20 +337,7 @@ func indent() builtin.Func {
 				}
 				return nil, &fault.Error{Op: "reading JSON", Kind: fault.Invalid, Err: err}
 			}
-			if a.S.IsSecret() {
-				return derived(ctx, b.String()), nil
-			}
-			return b.String(), nil
+			return effect.OriginOf(a.S).Text(ctx, b.String()), nil
 		},
 	})
-}
-
-// derived returns plain, which was made from a secret, as a secret. One that
-// is too short to be kept out of every output still shows as stars itself.
-func derived(ctx context.Context, plain string) *effect.Secret {
-	s, err := effect.NewSecret(ctx, plain, "")
-	if err != nil {
-		return effect.SecretOf(plain, "")
-	}
-	return s
 }

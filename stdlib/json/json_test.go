@@ -12,6 +12,6 @@ import (
 )
 
 func TestJSON(t *testing.T) {
-	startest.Run(t, "testdata/*.star", startest.Options{Modules: []*builtin.Module{json.Module(json.Config{})},
+	startest.Run(t, "testdata/*.star", startest.Options{Modules: []*builtin.Module{json.Module()},
 		Globals: starlark.StringDict{"token": effect.SecretOf("tok-5f2a9c77e1d04b", ""), "unknown": effect.Unknown{Of: "x"}}})
 }

@@ -12,11 +12,8 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
-// Config is empty: the module needs nothing.
-type Config struct{}
-
 // Module returns the module.
-func Module(Config) *builtin.Module {
+func Module() *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name:  "net",
 		Doc:   "IP addresses and networks, IPv4 and IPv6, as texts: nothing is looked up.",

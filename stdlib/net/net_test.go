@@ -12,6 +12,6 @@ import (
 )
 
 func TestModule(t *testing.T) {
-	startest.Run(t, "testdata/*.star", startest.Options{Modules: []*builtin.Module{net.Module(net.Config{})},
+	startest.Run(t, "testdata/*.star", startest.Options{Modules: []*builtin.Module{net.Module()},
 		Globals: starlark.StringDict{"token": effect.SecretOf("tok-5f2a9c77e1d04b", ""), "unknown": effect.Unknown{Of: "x"}}})
 }

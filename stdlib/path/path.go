@@ -10,11 +10,8 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 )
 
-// Config is empty: the module needs nothing.
-type Config struct{}
-
 // Module returns the module.
-func Module(Config) *builtin.Module {
+func Module() *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name: "path",
 		Doc:  "Slash-separated paths, as texts: nothing is looked up. The names are those of Python's os.path.",

@@ -14,9 +14,6 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
-// Config is empty: the module needs nothing.
-type Config struct{}
-
 // Expressions keeps compiled expressions: recipes use few, often in loops.
 type Expressions struct {
 	mu   sync.Mutex
@@ -48,7 +45,7 @@ func (x *Expressions) compile(pattern string) (*regexp.Regexp, error) {
 }
 
 // Module returns the module.
-func Module(Config) *builtin.Module {
+func Module() *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name: "re",
 		Doc: "Regular expressions, in the syntax of RE2, which take time linear in the text. Write patterns as raw strings: r\"\\d+\". " +
@@ -113,24 +110,10 @@ func find(name, doc, example string, atStart bool) builtin.Func {
 	})
 }
 
-// keeper returns a function that makes parts of a secret secret.
+// keeper returns a function that makes parts of secret texts secret.
 func keeper(ctx context.Context, from ...effect.Text) func(string) any {
-	for _, t := range from {
-		if t.IsSecret() {
-			return func(s string) any { return derived(ctx, s) }
-		}
-	}
-	return func(s string) any { return s }
-}
-
-// derived returns plain, which was made from a secret, as a secret. One that
-// is too short to be kept out of every output still shows as stars itself.
-func derived(ctx context.Context, plain string) *effect.Secret {
-	s, err := effect.NewSecret(ctx, plain, "")
-	if err != nil {
-		return effect.SecretOf(plain, "")
-	}
-	return s
+	origin := effect.OriginOf(from...)
+	return func(s string) any { return origin.Text(ctx, s) }
 }
 
 func findAll() builtin.Func {

@@ -79,17 +79,7 @@ func (v *Vault) Open(ctx context.Context, sealed string) (*effect.Secret, error)
 		if err != nil {
 			return nil, err
 		}
-		return derived(ctx, plain), nil
+		return effect.Derived(ctx, plain), nil
 	}
 	return nil, fault.New(fault.Invalid, "a stored secret has an unknown form")
-}
-
-// derived returns plain as a secret. One that was made from another may be too
-// short to be kept out of every output; it still shows as stars itself.
-func derived(ctx context.Context, plain string) *effect.Secret {
-	s, err := effect.NewSecret(ctx, plain, "")
-	if err != nil {
-		return effect.SecretOf(plain, "")
-	}
-	return s
 }

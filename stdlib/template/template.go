@@ -9,11 +9,8 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
-// Config is empty: the module needs nothing.
-type Config struct{}
-
 // Module returns the module.
-func Module(Config) *builtin.Module {
+func Module() *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name: "template",
 		Doc: "Templates in the language of Go's text/template: `{{.name}}` is a variable, `{{range .peers}}...{{end}}` a loop. " +
@@ -62,12 +59,7 @@ func render() builtin.Func {
 			if err != nil {
 				return nil, err
 			}
-			if out.IsSecret() { // known to the run's outputs from now on
-				if s, err := effect.NewSecret(ctx, out.Reveal(), ""); err == nil {
-					return s, nil
-				}
-			}
-			return out.Value(), nil
+			return effect.OriginOf(out).Text(ctx, out.Reveal()), nil
 		},
 	})
 }

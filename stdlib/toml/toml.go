@@ -18,11 +18,8 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
-// Config is empty: the module needs nothing.
-type Config struct{}
-
 // Module returns the module.
-func Module(Config) *builtin.Module {
+func Module() *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name: "toml",
 		Doc: "TOML 1.0. Keys are written in alphabetical order. Text made from a secret is secret, and text made from a value that isn't known yet isn't known either; " +
@@ -46,8 +43,8 @@ func encode() builtin.Func {
 		Run: func(ctx context.Context, _ any, a encodeArgs) (any, error) {
 			p := plain{}
 			x, err := p.of(a.X.V)
-			if p.unknown != nil {
-				return *p.unknown, nil
+			if !p.from.Known() {
+				return p.from.Text(ctx, ""), nil
 			}
 			if err != nil {
 				return nil, &fault.Error{Op: "writing TOML", Kind: fault.Invalid, Err: err}
@@ -59,28 +56,21 @@ func encode() builtin.Func {
 			if err := tomlv2.NewEncoder(&b).Encode(x); err != nil {
 				return nil, &fault.Error{Op: "writing TOML", Kind: fault.Invalid, Err: err}
 			}
-			if p.secret {
-				return derived(ctx, b.String()), nil
-			}
-			return b.String(), nil
+			return p.from.Text(ctx, b.String()), nil
 		},
 	})
 }
 
 // plain reveals the secrets in data, and remembers that there were some.
-type plain struct {
-	secret  bool
-	unknown *effect.Unknown
-}
+type plain struct{ from effect.Origin }
 
 func (p *plain) of(x any) (any, error) {
 	switch x := x.(type) {
 	case effect.Unknown:
-		p.unknown = &x
+		p.from.Lack(x)
 		return "", nil
 	case *effect.Secret:
-		p.secret = true
-		return x.Reveal(), nil
+		return p.from.Reveal(x), nil
 	case nil:
 		return nil, errors.New("TOML has no None: leave the key out")
 	case []byte:
@@ -145,10 +135,8 @@ func decode() builtin.Func {
 				}
 				return nil, &fault.Error{Op: "reading TOML", Kind: fault.Invalid, Err: err}
 			}
-			text := func(s string) any { return s }
-			if a.S.IsSecret() {
-				text = func(s string) any { return derived(ctx, s) }
-			}
+			from := effect.OriginOf(a.S)
+			text := func(s string) any { return from.Text(ctx, s) }
 			return effect.ToStarlark(data(m, text)), nil
 		},
 	})
@@ -179,14 +167,4 @@ func data(x any, text func(string) any) any {
 		return starlark.Float(x)
 	}
 	return x
-}
-
-// derived returns plain, which was made from a secret, as a secret. One that
-// is too short to be kept out of every output still shows as stars itself.
-func derived(ctx context.Context, plain string) *effect.Secret {
-	s, err := effect.NewSecret(ctx, plain, "")
-	if err != nil {
-		return effect.SecretOf(plain, "")
-	}
-	return s
 }

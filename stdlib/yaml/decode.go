@@ -84,10 +84,8 @@ func decodeAll() builtin.Func {
 }
 
 func read(ctx context.Context, s effect.Text) ([]starlark.Value, error) {
-	d := decoder{}
-	if s.IsSecret() {
-		d.text = func(s string) starlark.Value { return derived(ctx, s) }
-	}
+	from := effect.OriginOf(s)
+	d := decoder{secret: from.IsSecret(), text: func(s string) starlark.Value { return from.Text(ctx, s) }}
 	docs, err := d.documents(s.Reveal())
 	if err != nil {
 		if s.IsSecret() { // the message may quote the text
@@ -99,8 +97,9 @@ func read(ctx context.Context, s effect.Text) ([]starlark.Value, error) {
 }
 
 type decoder struct {
-	text  func(string) starlark.Value // nil: a plain string
-	nodes int
+	text   func(string) starlark.Value
+	secret bool
+	nodes  int
 }
 
 func (d *decoder) documents(s string) ([]starlark.Value, error) {
@@ -154,16 +153,13 @@ func (d *decoder) scalar(n *yamlv3.Node) (starlark.Value, error) {
 	case "!!null":
 		return starlark.None, nil
 	case "!!str", "!!timestamp", "!!merge":
-		if d.text != nil {
-			return d.text(n.Value), nil
-		}
-		return starlark.String(n.Value), nil
+		return d.text(n.Value), nil
 	case "!!binary":
 		raw, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(n.Value), ""))
 		if err != nil {
 			return nil, fmt.Errorf("line %d: !!binary: %w", n.Line, err)
 		}
-		if d.text != nil {
+		if d.secret {
 			return d.text(string(raw)), nil
 		}
 		return starlark.Bytes(raw), nil
@@ -212,7 +208,7 @@ func (d *decoder) sequence(n *yamlv3.Node, depth int) (starlark.Value, error) {
 func (d *decoder) mapping(n *yamlv3.Node, depth int) (starlark.Value, error) {
 	dict := starlark.NewDict(len(n.Content) / 2)
 	var merges []*yamlv3.Node
-	plain := decoder{} // keys of a secret stay readable
+	plain := decoder{text: func(s string) starlark.Value { return starlark.String(s) }} // keys of a secret stay readable
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		kn, vn := n.Content[i], n.Content[i+1]
 		if kn.ShortTag() == "!!merge" {

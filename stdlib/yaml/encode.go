@@ -52,7 +52,7 @@ func encodeAll() builtin.Func {
 		Errors:  []fault.Kind{fault.Invalid},
 		Run: func(ctx context.Context, _ any, a encodeAllArgs) (any, error) {
 			if u, ok := a.Docs.(effect.Unknown); ok {
-				return effect.Unknown{Of: u.Of}, nil
+				return u, nil
 			}
 			seq, ok := a.Docs.(starlark.Sequence)
 			if _, isDict := a.Docs.(*starlark.Dict); !ok || isDict {
@@ -81,7 +81,7 @@ func write(ctx context.Context, docs []starlark.Value) (any, error) {
 	out.SetIndent(2)
 	for i, d := range docs {
 		if u, ok := effect.FindUnknown(d); ok {
-			return effect.Unknown{Of: u.Of}, nil
+			return u, nil
 		}
 		n, err := e.node(d, 0)
 		if err == nil {
@@ -97,15 +97,12 @@ func write(ctx context.Context, docs []starlark.Value) (any, error) {
 	if err := out.Close(); err != nil {
 		return nil, &fault.Error{Op: "writing YAML", Kind: fault.Internal, Err: err}
 	}
-	if e.secret {
-		return derived(ctx, b.String()), nil
-	}
-	return b.String(), nil
+	return e.from.Text(ctx, b.String()), nil
 }
 
 // encoder makes nodes of values, with their secrets, and remembers that there
 // were some.
-type encoder struct{ secret bool }
+type encoder struct{ from effect.Origin }
 
 func (e *encoder) node(v starlark.Value, depth int) (*yamlv3.Node, error) {
 	if depth > maxDepth {
@@ -123,8 +120,7 @@ func (e *encoder) node(v starlark.Value, depth int) (*yamlv3.Node, error) {
 	case starlark.String:
 		return text(string(v))
 	case *effect.Secret:
-		e.secret = true
-		return text(v.Reveal())
+		return text(e.from.Reveal(v))
 	case *starlark.Dict:
 		return e.mapping(v.Items(), depth)
 	case *starlark.List, starlark.Tuple:

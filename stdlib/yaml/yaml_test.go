@@ -14,13 +14,13 @@ import (
 )
 
 func TestYAML(t *testing.T) {
-	startest.Run(t, "testdata/*.star", startest.Options{Modules: []*builtin.Module{yaml.Module(yaml.Config{})},
+	startest.Run(t, "testdata/*.star", startest.Options{Modules: []*builtin.Module{yaml.Module()},
 		Globals: starlark.StringDict{"token": effect.SecretOf("tok-5f2a9c77e1d04b", ""), "unknown": effect.Unknown{Of: "x"}}})
 }
 
 // functions returns a caller of the module's functions.
 func functions(tb testing.TB) func(name string, arg starlark.Value) (starlark.Value, error) {
-	m := yaml.Module(yaml.Config{}).Value().(starlark.HasAttrs)
+	m := yaml.Module().Value().(starlark.HasAttrs)
 	return func(name string, arg starlark.Value) (starlark.Value, error) {
 		f, err := m.Attr(name)
 		if err != nil {
