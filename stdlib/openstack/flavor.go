@@ -64,12 +64,7 @@ func flavorVerbs() builtin.Noun {
 				Example: `small = cloud.flavor.get("m1.small")`,
 				Effect:  builtin.Reads,
 				Run: func(ctx context.Context, c *Cloud, a getArgs) (any, error) {
-					t := c.target("flavor", a.Name)
-					return effect.Read(ctx, effect.Query{Target: t, Scope: t.String(), Absent: true}, func(ctx context.Context) (effect.State, error) {
-						cl, err := c.client(ctx)
-						if err != nil {
-							return effect.State{}, err
-						}
+					return readOne(ctx, c, "flavor", a.Name, func(ctx context.Context, cl *client.Client) (effect.State, error) {
 						f, err := findFlavor(ctx, cl, a.Name)
 						if err != nil {
 							return effect.State{}, err

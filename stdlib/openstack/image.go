@@ -193,12 +193,7 @@ func imageGet() builtin.Func {
 		Effect:  builtin.Reads,
 		Errors:  []fault.Kind{fault.Invalid},
 		Run: func(ctx context.Context, c *Cloud, a getArgs) (any, error) {
-			t := c.target("image", a.Name)
-			return effect.Read(ctx, effect.Query{Target: t, Scope: t.String(), Absent: true}, func(ctx context.Context) (effect.State, error) {
-				cl, err := c.client(ctx)
-				if err != nil {
-					return effect.State{}, err
-				}
+			return readOne(ctx, c, "image", a.Name, func(ctx context.Context, cl *client.Client) (effect.State, error) {
 				obj, err := imageByName(ctx, cl, a.Name)
 				if err != nil {
 					return effect.State{}, err
@@ -239,28 +234,17 @@ func imageList() builtin.Func {
 }
 
 func imageDelete() builtin.Func {
-	return builtin.Of(builtin.Spec[*Cloud, deleteArgs]{
-		Name:    "delete",
-		Doc:     "Delete the image of that name. That there is none is no error; one that isn't this recipe's is refused.",
-		Returns: "None",
-		Example: `cloud.image.delete("capo-1.37")`,
-		Effect:  builtin.Changes,
-		Errors:  []fault.Kind{fault.Exists, fault.Conflict},
-		Run: func(ctx context.Context, c *Cloud, a deleteArgs) (any, error) {
-			mark, err := markFor(ctx, c, "image", a.Name)
-			if err != nil {
-				return nil, err
-			}
-			_, err = c.do(ctx, &deleteOp{cloud: c, kind: "image", name: a.Name,
-				find: func(ctx context.Context, cl *client.Client) (client.Object, error) {
-					return findImage(ctx, cl, a.Name, mark, a.Adopt)
-				},
-				remove: func(ctx context.Context, cl *client.Client, obj client.Object) error {
-					return removeImage(ctx, c, cl, str(obj, "id"))
-				}})
-			return nil, err
+	return deletion{
+		kind: "image", example: "capo-1.37",
+		doc:    "Delete the image of that name. That there is none is no error; one that isn't this recipe's is refused.",
+		errors: []fault.Kind{fault.Exists, fault.Conflict},
+		find: func(ctx context.Context, _ *Cloud, cl *client.Client, a deleteArgs, mark string) (client.Object, error) {
+			return findImage(ctx, cl, a.Name, mark, a.Adopt)
 		},
-	})
+		remove: func(ctx context.Context, c *Cloud, cl *client.Client, obj client.Object) error {
+			return removeImage(ctx, c, cl, str(obj, "id"))
+		},
+	}.verb()
 }
 
 // findImage returns the image that bears the mark, or with adopt the project's

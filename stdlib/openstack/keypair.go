@@ -153,12 +153,7 @@ func keypairGet() builtin.Func {
 		Example: `ops = cloud.keypair.get("ops")`,
 		Effect:  builtin.Reads,
 		Run: func(ctx context.Context, c *Cloud, a getArgs) (any, error) {
-			t := c.target("keypair", a.Name)
-			return effect.Read(ctx, effect.Query{Target: t, Scope: t.String(), Absent: true}, func(ctx context.Context) (effect.State, error) {
-				cl, err := c.client(ctx)
-				if err != nil {
-					return effect.State{}, err
-				}
+			return readOne(ctx, c, "keypair", a.Name, func(ctx context.Context, cl *client.Client) (effect.State, error) {
 				k, err := getKeypair(ctx, cl, a.Name)
 				if err != nil {
 					return effect.State{}, err

@@ -141,19 +141,13 @@ func serverGet() builtin.Func {
 		Effect:  builtin.Reads,
 		Errors:  []fault.Kind{fault.Invalid},
 		Run: func(ctx context.Context, c *Cloud, a getArgs) (any, error) {
-			t := c.target("server", a.Name)
-			v, err := effect.Read(ctx, effect.Query{Target: t, Scope: t.String(), Absent: true}, func(ctx context.Context) (*Server, error) {
-				cl, err := c.client(ctx)
-				if err != nil {
-					return nil, err
-				}
+			return readOne(ctx, c, "server", a.Name, func(ctx context.Context, cl *client.Client) (*Server, error) {
 				obj, err := serverByName(ctx, cl, a.Name)
 				if err != nil {
 					return nil, err
 				}
 				return &Server{cloud: c, attrs: serverData(obj)}, nil
 			})
-			return v, err
 		},
 	})
 }
@@ -204,26 +198,15 @@ func serverList() builtin.Func {
 }
 
 func serverDelete() builtin.Func {
-	return builtin.Of(builtin.Spec[*Cloud, deleteArgs]{
-		Name:    "delete",
-		Doc:     "Delete the server of that name and wait until it is gone. Ports of one's own stay. That there is none is no error; one that isn't this recipe's is refused.",
-		Returns: "None",
-		Example: `cloud.server.delete("gw")`,
-		Effect:  builtin.Changes,
-		Errors:  []fault.Kind{fault.Exists},
-		Run: func(ctx context.Context, c *Cloud, a deleteArgs) (any, error) {
-			mark, err := markFor(ctx, c, "server", a.Name)
-			if err != nil {
-				return nil, err
-			}
-			_, err = c.do(ctx, &deleteOp{cloud: c, kind: "server", name: a.Name,
-				find: func(ctx context.Context, cl *client.Client) (client.Object, error) {
-					return findServer(ctx, cl, a.Name, mark, a.Adopt)
-				},
-				remove: func(ctx context.Context, cl *client.Client, obj client.Object) error {
-					return removeServer(ctx, c, cl, str(obj, "id"))
-				}})
-			return nil, err
+	return deletion{
+		kind: "server", example: "gw",
+		doc:    "Delete the server of that name and wait until it is gone. Ports of one's own stay. That there is none is no error; one that isn't this recipe's is refused.",
+		errors: []fault.Kind{fault.Exists},
+		find: func(ctx context.Context, _ *Cloud, cl *client.Client, a deleteArgs, mark string) (client.Object, error) {
+			return findServer(ctx, cl, a.Name, mark, a.Adopt)
 		},
-	})
+		remove: func(ctx context.Context, c *Cloud, cl *client.Client, obj client.Object) error {
+			return removeServer(ctx, c, cl, str(obj, "id"))
+		},
+	}.verb()
 }

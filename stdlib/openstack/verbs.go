@@ -34,12 +34,7 @@ func (n *noun) getVerb(example string) builtin.Func {
 		Effect:  builtin.Reads,
 		Errors:  []fault.Kind{fault.Invalid},
 		Run: func(ctx context.Context, c *Cloud, a getArgs) (any, error) {
-			t := c.target(n.name, a.Name)
-			return effect.Read(ctx, effect.Query{Target: t, Scope: t.String(), Absent: true}, func(ctx context.Context) (effect.State, error) {
-				cl, err := c.client(ctx)
-				if err != nil {
-					return effect.State{}, err
-				}
+			return readOne(ctx, c, n.name, a.Name, func(ctx context.Context, cl *client.Client) (effect.State, error) {
 				obj, err := n.byName(ctx, cl, a.Name)
 				if err != nil {
 					return effect.State{}, err
@@ -53,6 +48,20 @@ func (n *noun) getVerb(example string) builtin.Func {
 			})
 		},
 	})
+}
+
+// readOne reads one resource through the door; None if ask says NotFound.
+func readOne[T any](ctx context.Context, c *Cloud, kind, name string, ask func(context.Context, *client.Client) (T, error)) (any, error) {
+	t := c.target(kind, name)
+	v, err := effect.Read(ctx, effect.Query{Target: t, Scope: t.String(), Absent: true}, func(ctx context.Context) (T, error) {
+		cl, err := c.client(ctx)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		return ask(ctx, cl)
+	})
+	return v, err
 }
 
 type listArgs struct {
@@ -131,24 +140,44 @@ type deleteArgs struct {
 }
 
 func (n *noun) deleteVerb(example string) builtin.Func {
+	return deletion{
+		kind: n.name, example: example,
+		doc:    "Delete the " + n.label() + " of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.",
+		errors: []fault.Kind{fault.Exists, fault.Conflict},
+		find: func(ctx context.Context, c *Cloud, cl *client.Client, a deleteArgs, mark string) (client.Object, error) {
+			return finder{cloud: c, noun: n, name: a.Name, mark: mark, adopt: a.Adopt}.find(ctx, cl)
+		},
+		remove: n.remove,
+	}.verb()
+}
+
+// A deletion is what the delete verbs of marked resources differ in.
+type deletion struct {
+	kind, doc, example string
+	errors             []fault.Kind
+	find               func(ctx context.Context, c *Cloud, cl *client.Client, a deleteArgs, mark string) (client.Object, error)
+	remove             func(ctx context.Context, c *Cloud, cl *client.Client, obj client.Object) error
+}
+
+func (d deletion) verb() builtin.Func {
 	return builtin.Of(builtin.Spec[*Cloud, deleteArgs]{
 		Name:    "delete",
-		Doc:     "Delete the " + n.label() + " of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.",
+		Doc:     d.doc,
 		Returns: "None",
-		Example: fmt.Sprintf("cloud.%s.delete(%q)", n.name, example),
+		Example: fmt.Sprintf("cloud.%s.delete(%q)", d.kind, d.example),
 		Effect:  builtin.Changes,
-		Errors:  []fault.Kind{fault.Exists, fault.Conflict},
+		Errors:  d.errors,
 		Run: func(ctx context.Context, c *Cloud, a deleteArgs) (any, error) {
-			mark, err := markFor(ctx, c, n.name, a.Name)
+			mark, err := markFor(ctx, c, d.kind, a.Name)
 			if err != nil {
 				return nil, err
 			}
-			_, err = c.do(ctx, &deleteOp{cloud: c, kind: n.name, name: a.Name,
+			_, err = c.do(ctx, &deleteOp{cloud: c, kind: d.kind, name: a.Name,
 				find: func(ctx context.Context, cl *client.Client) (client.Object, error) {
-					return finder{cloud: c, noun: n, name: a.Name, mark: mark, adopt: a.Adopt}.find(ctx, cl)
+					return d.find(ctx, c, cl, a, mark)
 				},
 				remove: func(ctx context.Context, cl *client.Client, obj client.Object) error {
-					return n.remove(ctx, c, cl, obj)
+					return d.remove(ctx, c, cl, obj)
 				}})
 			return nil, err
 		},

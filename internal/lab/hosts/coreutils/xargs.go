@@ -1,7 +1,6 @@
 package coreutils
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -36,7 +35,7 @@ func xargs(ctx context.Context, p *machine.Proc) int {
 			}
 		}
 	default:
-		items = words(string(data))
+		items = machine.Words(string(data))
 	}
 	if len(data) == 0 {
 		items = nil
@@ -86,40 +85,4 @@ func xargs(ctx context.Context, p *machine.Proc) int {
 		}
 	}
 	return code
-}
-
-// words splits text as xargs does, with quotes and backslashes.
-func words(text string) []string {
-	var out []string
-	var cur bytes.Buffer
-	in, quote := false, byte(0)
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			} else {
-				cur.WriteByte(c)
-			}
-		case c == '\'' || c == '"':
-			in, quote = true, c
-		case c == '\\' && i+1 < len(text):
-			i++
-			in = true
-			cur.WriteByte(text[i])
-		case c == ' ' || c == '\t' || c == '\n':
-			if in {
-				out = append(out, cur.String())
-				cur.Reset()
-				in = false
-			}
-		default:
-			in = true
-			cur.WriteByte(c)
-		}
-	}
-	if in {
-		out = append(out, cur.String())
-	}
-	return out
 }

@@ -261,34 +261,7 @@ func (m *services) run(ctx context.Context, svc *service, u *unit, line string, 
 }
 
 // command splits a command line of a unit and drops the prefixes of its program.
-func command(line string) []string {
-	var out []string
-	var cur strings.Builder
-	in, quote := false, rune(0)
-	for _, c := range strings.TrimLeft(line, "-@:+!") {
-		switch {
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote != 0:
-			cur.WriteRune(c)
-		case c == '\'' || c == '"':
-			in, quote = true, c
-		case c == ' ' || c == '\t':
-			if in {
-				out = append(out, cur.String())
-				cur.Reset()
-			}
-			in = false
-		default:
-			in = true
-			cur.WriteRune(c)
-		}
-	}
-	if in {
-		out = append(out, cur.String())
-	}
-	return out
-}
+func command(line string) []string { return machine.Words(strings.TrimLeft(line, "-@:+!")) }
 
 // Active reports whether a unit runs.
 func (s *System) Active(name string) bool {
