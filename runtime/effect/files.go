@@ -119,5 +119,9 @@ func (l *LocalFile) Unpack(v starlark.Value) error {
 type Store interface {
 	Get(ctx context.Context, name string) (value []byte, found bool, err error)
 	Put(ctx context.Context, name string, value []byte) error
+	// Create stores value unless there is one, in one step, and returns the
+	// value that is stored then and whether it is this one: of several that
+	// create a value at once, in however many processes, all get that of one.
+	Create(ctx context.Context, name string, value []byte) (stored []byte, created bool, err error)
 	Delete(ctx context.Context, name string) error
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -227,6 +228,39 @@ func TestValues(t *testing.T) {
 	}
 	if _, found, _ := v.Get(ctx, "a/b"); found {
 		t.Error("still there")
+	}
+}
+
+// Of several that create a value at once, one does, and all get it.
+func TestValuesCreate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	const racers = 16
+	stored, winners := make([]string, racers), make([]bool, racers)
+	var wg sync.WaitGroup
+	for i := range racers {
+		wg.Go(func() {
+			v, created, err := NewValues(dir).Create(t.Context(), "hosts/gw", fmt.Appendf(nil, "key %d", i))
+			if err != nil {
+				t.Error(err)
+			}
+			stored[i], winners[i] = string(v), created
+		})
+	}
+	wg.Wait()
+	first := slices.Index(winners, true)
+	if first < 0 || slices.Contains(winners[first+1:], true) {
+		t.Fatalf("who created it: %v", winners)
+	}
+	for i, v := range stored {
+		if v != fmt.Sprintf("key %d", first) {
+			t.Errorf("%d got %q, created was that of %d", i, v, first)
+		}
+	}
+	if left, _ := os.ReadDir(filepath.Join(dir, "hosts")); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+	if _, _, err := NewValues(dir).Create(t.Context(), "../x", nil); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("escape: %v", err)
 	}
 }
 

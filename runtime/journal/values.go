@@ -15,7 +15,7 @@ import (
 type Values struct{ dir string }
 
 // NewValues returns the store in the folder dir, which is made at the first
-// Put.
+// Put or Create.
 func NewValues(dir string) *Values { return &Values{dir: dir} }
 
 func (v *Values) path(name string) (string, error) {
@@ -47,13 +47,41 @@ func (v *Values) Put(_ context.Context, name string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := v.put(path, value); err != nil {
-		return &fault.Error{Op: "storing", Target: path, Kind: fault.Failed, Err: err}
-	}
-	return nil
+	return storing(path, v.put(path, value, os.Rename))
 }
 
-func (v *Values) put(path string, value []byte) error {
+// Create stores value under name unless there is one, and returns what is
+// stored then and whether it is this one. It is on disk, whole, when Create
+// returns.
+func (v *Values) Create(ctx context.Context, name string, value []byte) (stored []byte, created bool, err error) {
+	path, err := v.path(name)
+	if err != nil {
+		return nil, false, err
+	}
+	// A link fails where a name is taken, which a rename doesn't.
+	err = v.put(path, value, os.Link)
+	if err == nil {
+		return value, true, nil
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return nil, false, storing(path, err)
+	}
+	stored, found, err := v.Get(ctx, name)
+	if err == nil && !found {
+		err = &fault.Error{Op: "storing", Target: path, Kind: fault.Conflict, Err: errors.New("somebody else stored and deleted it meanwhile")}
+	}
+	return stored, false, err
+}
+
+func storing(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fault.Error{Op: "storing", Target: path, Kind: fault.Failed, Err: err}
+}
+
+// put writes value into a new file, which place then gives its name.
+func (v *Values) put(path string, value []byte, place func(from, to string) error) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -70,7 +98,7 @@ func (v *Values) put(path string, value []byte) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := place(f.Name(), path); err != nil {
 		return err
 	}
 	return syncDir(dir)

@@ -108,22 +108,10 @@ func (k *kept) Apply(ctx context.Context, _ effect.Change) (effect.State, error)
 	if err != nil {
 		return effect.State{}, &fault.Error{Op: "making", Target: k.Target().String(), Kind: fault.Failed, Err: err}
 	}
-	if made, err = create(ctx, k.m.store, k.key(), made); err != nil {
+	if made, _, err = k.m.store.Create(ctx, k.key(), made); err != nil {
 		return effect.State{}, err
 	}
 	return k.state(ctx, made)
-}
-
-// create stores value unless there is one, where the store can do that in one
-// step, and returns the one that is stored then. Another process may be making
-// the same thing.
-func create(ctx context.Context, s effect.Store, name string, value []byte) ([]byte, error) {
-	if c, ok := s.(interface {
-		Create(ctx context.Context, name string, value []byte) ([]byte, error)
-	}); ok {
-		return c.Create(ctx, name, value)
-	}
-	return value, s.Put(ctx, name, value)
 }
 
 // later returns the attributes of something that isn't made yet: those given

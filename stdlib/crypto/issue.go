@@ -179,7 +179,7 @@ func (o *issued) Apply(ctx context.Context, _ effect.Change) (effect.State, erro
 		if f.key, f.keyPEM, err = newKey(); err != nil {
 			return effect.State{}, &fault.Error{Op: "making", Target: o.Target().String(), Kind: fault.Failed, Err: err}
 		}
-		if f.keyPEM, err = create(ctx, o.m.store, o.key("key"), f.keyPEM); err != nil {
+		if f.keyPEM, _, err = o.m.store.Create(ctx, o.key("key"), f.keyPEM); err != nil {
 			return effect.State{}, err
 		}
 		if f.key, err = parseKey(f.keyPEM); err != nil {

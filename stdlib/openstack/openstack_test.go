@@ -1,13 +1,12 @@
 package openstack_test
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,36 +17,10 @@ import (
 	lab "git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/runtime/journal"
 	"git.vanillacore.net/govstack/gsrun/runtime/startest"
 	"git.vanillacore.net/govstack/gsrun/stdlib/openstack"
 )
-
-// memory is a store in memory.
-type memory struct {
-	mu sync.Mutex
-	m  map[string][]byte
-}
-
-func (s *memory) Get(_ context.Context, name string) ([]byte, bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, ok := s.m[name]
-	return v, ok, nil
-}
-
-func (s *memory) Put(_ context.Context, name string, value []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.m[name] = value
-	return nil
-}
-
-func (s *memory) Delete(_ context.Context, name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.m, name)
-	return nil
-}
 
 // A world is a simulated cloud and what a test sees of it.
 type world struct {
@@ -55,7 +28,7 @@ type world struct {
 	cloud    *lab.Cloud
 	url      string
 	dir      string
-	hostKeys *memory
+	hostKeys string // folder of the host keys that were kept
 	module   *builtin.Module
 	door     *effect.Door
 	silent   atomic.Bool // consoles say nothing
@@ -87,7 +60,7 @@ func newWorld(t *testing.T, config lab.Config) *world {
 	if config.BootDelay == 0 {
 		config.BootDelay = 30 * time.Millisecond
 	}
-	w := &world{t: t, dir: t.TempDir(), hostKeys: &memory{m: make(map[string][]byte)}}
+	w := &world{t: t, dir: t.TempDir(), hostKeys: t.TempDir()}
 	if config.ConsoleLog == nil {
 		config.ConsoleLog = w.console
 	}
@@ -105,7 +78,7 @@ func newWorld(t *testing.T, config lab.Config) *world {
 
 // newModule returns the module as a new run has it.
 func (w *world) newModule() *builtin.Module {
-	m := openstack.Module(openstack.Config{CloudsFile: filepath.Join(w.dir, "clouds.yaml"), HostKeys: w.hostKeys, Interval: 5 * time.Millisecond})
+	m := openstack.Module(openstack.Config{CloudsFile: filepath.Join(w.dir, "clouds.yaml"), HostKeys: journal.NewValues(w.hostKeys), Interval: 5 * time.Millisecond})
 	w.t.Cleanup(func() {
 		if err := m.Recv.(*openstack.Clouds).Close(); err != nil {
 			w.t.Error(err)
@@ -224,10 +197,12 @@ func (w *world) globals() starlark.StringDict {
 		"rename_server":  w.raw("rename_server", func(c *client.Client, a []string) error { return w.renameServer(c, a[0], a[1]) }),
 		"kept_host_keys": starlark.NewBuiltin("kept_host_keys", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
 			ids := []string{}
-			w.hostKeys.mu.Lock()
-			defer w.hostKeys.mu.Unlock()
-			for name := range w.hostKeys.m {
-				ids = append(ids, strings.TrimPrefix(name, "hostkeys/"))
+			kept, err := os.ReadDir(filepath.Join(w.hostKeys, "hostkeys"))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+			for _, key := range kept {
+				ids = append(ids, key.Name())
 			}
 			return effect.ToStarlark(ids), nil
 		}),

@@ -110,23 +110,11 @@ func (g *generated) Apply(ctx context.Context, _ effect.Change) (effect.State, e
 	if err != nil {
 		return effect.State{}, err
 	}
-	kept, err := create(ctx, g.s.store, client.Generated(g.args.Name), []byte(plain))
+	kept, _, err := g.s.store.Create(ctx, client.Generated(g.args.Name), []byte(plain))
 	if err != nil {
 		return effect.State{}, err
 	}
 	return g.state(ctx, string(kept))
-}
-
-// create stores value unless there is one, where the store can do that in one
-// step, and returns the one that is stored then. Another process may be making
-// the same secret.
-func create(ctx context.Context, s effect.Store, name string, value []byte) ([]byte, error) {
-	if c, ok := s.(interface {
-		Create(ctx context.Context, name string, value []byte) ([]byte, error)
-	}); ok {
-		return c.Create(ctx, name, value)
-	}
-	return value, s.Put(ctx, name, value)
 }
 
 // random returns n characters of the alphabet, each as likely as the others.

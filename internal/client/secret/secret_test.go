@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"filippo.io/age"
@@ -90,11 +91,16 @@ func TestCreateRace(t *testing.T) {
 	dir, box := t.TempDir(), newBox(t)
 	const racers = 16
 	got := make(chan string, racers)
+	var winners atomic.Int32
 	for i := range racers {
 		go func() {
-			v, err := secret.NewStore(dir, box).Create(ctx, "keys/one", []byte(strings.Repeat(string(rune('a'+i)), 20)))
-			if err != nil {
-				t.Error(err)
+			mine := strings.Repeat(string(rune('a'+i)), 20)
+			v, created, err := secret.NewStore(dir, box).Create(ctx, "keys/one", []byte(mine))
+			if err != nil || created != (string(v) == mine) {
+				t.Errorf("got %q, created %t, error %v", v, created, err)
+			}
+			if created {
+				winners.Add(1)
 			}
 			got <- string(v)
 		}()
@@ -105,6 +111,9 @@ func TestCreateRace(t *testing.T) {
 			t.Errorf("got %q and %q", first, v)
 		}
 	}
+	if n := winners.Load(); n != 1 {
+		t.Errorf("%d of them created it", n)
+	}
 	v, _, err := secret.NewStore(dir, box).Get(ctx, "keys/one")
 	if err != nil || string(v) != first {
 		t.Errorf("stored is %q (%v), want %q", v, err, first)
@@ -112,7 +121,7 @@ func TestCreateRace(t *testing.T) {
 	if left, _ := os.ReadDir(filepath.Join(dir, "keys")); len(left) != 1 {
 		t.Errorf("left behind: %v", left)
 	}
-	if _, err := secret.NewStore(dir, box).Create(ctx, "../x", nil); fault.KindOf(err) != fault.Invalid {
+	if _, _, err := secret.NewStore(dir, box).Create(ctx, "../x", nil); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("a bad name: %v", err)
 	}
 }

@@ -71,19 +71,22 @@ func (s *Store) Put(ctx context.Context, name string, value []byte) error {
 }
 
 // Create stores a value unless there is one, and returns the one that is
-// stored then: of several processes that make a value at once, all get that of
-// the first.
-func (s *Store) Create(ctx context.Context, name string, value []byte) ([]byte, error) {
+// stored then and whether it is this one: of several processes that make a
+// value at once, all get that of the first.
+func (s *Store) Create(ctx context.Context, name string, value []byte) (stored []byte, created bool, err error) {
 	// A link fails where a name is taken, which a rename doesn't.
 	taken, err := s.write(ctx, name, value, os.Link)
-	if err != nil || !taken {
-		return value, err
+	if err != nil {
+		return nil, false, err
+	}
+	if !taken {
+		return value, true, nil
 	}
 	have, found, err := s.Get(ctx, name)
 	if err == nil && !found {
 		err = &fault.Error{Op: "storing", Target: name, Kind: fault.Conflict, Err: errors.New("somebody else stored and deleted it meanwhile")}
 	}
-	return have, err
+	return have, false, err
 }
 
 // write encrypts a value into a new file, which place then gives its name. It
