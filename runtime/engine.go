@@ -34,7 +34,8 @@ func New(c Config) *Engine {
 		t.maxSteps = defaultMaxSteps
 	}
 	predeclared := starlark.StringDict{"struct": structFunc}
-	for _, m := range append(Language(), c.Modules...) {
+	all := append(Language(), c.Modules...)
+	for _, m := range all {
 		if m.Name != "" {
 			predeclared[m.Name] = m.Value()
 		}
@@ -44,7 +45,7 @@ func New(c Config) *Engine {
 		predeclared[name] = v
 	}
 	e := &Engine{layers: c.Layers, threads: t}
-	e.loader = &Loader{layers: c.Layers, predeclared: predeclared, threads: t,
+	e.loader = &Loader{layers: c.Layers, predeclared: predeclared, threads: t, catalog: newCatalog(all),
 		files: make(map[FileID]*loaded), sources: make(map[string]*dialect.File), origin: make(map[string]string)}
 	return e
 }

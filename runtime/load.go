@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/dialect"
@@ -17,6 +18,7 @@ type Loader struct {
 	layers      []Layer
 	predeclared starlark.StringDict
 	threads     *threads
+	catalog     *catalog
 
 	mu      sync.Mutex // held while anything loads: loads never wait for each other
 	files   map[FileID]*loaded
@@ -28,6 +30,7 @@ type Loader struct {
 type loaded struct {
 	file    *dialect.File
 	globals starlark.StringDict
+	returns map[string]string // what its functions return, as spaces of the catalog
 	err     error
 	done    bool
 }
@@ -87,7 +90,29 @@ func (l *Loader) run(entry *loaded, id FileID, src []byte, chain []FileID) (star
 	if err != nil {
 		return nil, l.threads.explain(err)
 	}
-	return globals, nil
+	var errs []error
+	errs, entry.returns = l.catalog.checkCalls(f, l.returnsOf(id, f))
+	return globals, invalid(errs)
+}
+
+// returnsOf says what the functions that a file loads return.
+func (l *Loader) returnsOf(id FileID, f *dialect.File) map[string]string {
+	returns := make(map[string]string)
+	for _, s := range f.Syntax.Stmts {
+		load, ok := s.(*syntax.LoadStmt)
+		if !ok {
+			continue
+		}
+		layer, file := resolve(id, load.ModuleName())
+		from, _, err := find(l.layers, layer, file)
+		if err != nil || l.files[from] == nil {
+			continue
+		}
+		for i, name := range load.From {
+			returns[load.To[i].Name] = l.files[from].returns[name.Name]
+		}
+	}
+	return returns
 }
 
 func (l *Loader) cycle(id FileID, chain []FileID) error {

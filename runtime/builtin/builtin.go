@@ -176,6 +176,12 @@ func mustFit(name string, want, have reflect.Type) {
 // TypeOf returns the reflection of R, for Type.Of.
 func TypeOf[R any]() reflect.Type { return reflect.TypeFor[R]() }
 
+// HasData reports whether values of the type have data beside methods and
+// nouns.
+func (t *Type) HasData() bool {
+	return t.Of.Implements(reflect.TypeFor[interface{ Attrs() map[string]any }]())
+}
+
 // Functions calls f for every function of m with its full name, such as
 // "openstack.cloud.network.ensure".
 func (m *Module) Functions(f func(name string, fn Func)) {

@@ -215,7 +215,7 @@ func (r *rewriter) dot(e *syntax.DotExpr) syntax.Expr {
 	if !guarded[e.Name.Name] {
 		return e
 	}
-	name := &syntax.Literal{Token: syntax.STRING, TokenPos: e.NamePos, Raw: `"` + e.Name.Name + `"`, Value: e.Name.Name}
+	name := &syntax.Literal{Token: syntax.STRING, TokenPos: e.Name.NamePos, Raw: `"` + e.Name.Name + `"`, Value: e.Name.Name}
 	return call("$attr", e.Dot, e.X, name)
 }
 
@@ -240,4 +240,14 @@ func (r *rewriter) args(args []syntax.Expr) {
 // call returns the expression fn(args...) that stands at pos.
 func call(fn string, pos syntax.Position, args ...syntax.Expr) syntax.Expr {
 	return &syntax.CallExpr{Fn: &syntax.Ident{NamePos: pos, Name: fn}, Lparen: pos, Args: args, Rparen: pos}
+}
+
+// GuardedAttr takes apart the call that x.name was rewritten to, if e is one.
+func GuardedAttr(e *syntax.CallExpr) (x syntax.Expr, name string, pos syntax.Position, ok bool) {
+	id, isIdent := e.Fn.(*syntax.Ident)
+	if !isIdent || id.Name != "$attr" || len(e.Args) != 2 {
+		return nil, "", syntax.Position{}, false
+	}
+	lit := e.Args[1].(*syntax.Literal)
+	return e.Args[0], lit.Value.(string), lit.TokenPos, true
 }

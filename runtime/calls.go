@@ -1,0 +1,381 @@
+package runtime
+
+import (
+	"slices"
+	"strings"
+
+	"go.starlark.net/syntax"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/dialect"
+)
+
+// A catalog knows every function that recipes can call, by its full name, so
+// that a misspelled name or argument is found when a file is loaded and not in
+// the middle of a run.
+type catalog struct {
+	functions map[string]builtin.Func  // "openstack.cloud.network.ensure"
+	spaces    map[string]bool          // what functions hang from: "openstack", "openstack.cloud.network"
+	types     map[string]*builtin.Type // "openstack.cloud"
+}
+
+func newCatalog(modules []*builtin.Module) *catalog {
+	c := &catalog{functions: make(map[string]builtin.Func), spaces: make(map[string]bool), types: make(map[string]*builtin.Type)}
+	for _, m := range modules {
+		for _, t := range m.Types {
+			c.types[t.Name] = t
+		}
+		m.Functions(func(name string, f builtin.Func) {
+			c.functions[name] = f
+			for i := strings.LastIndexByte(name, '.'); i > 0; i = strings.LastIndexByte(name[:i], '.') {
+				c.spaces[name[:i]] = true
+			}
+		})
+	}
+	return c
+}
+
+// below lists the names that hang from a space.
+func (c *catalog) below(space string) []string {
+	var names []string
+	seen := make(map[string]bool)
+	for full := range c.functions {
+		rest, ok := strings.CutPrefix(full, space+".")
+		if !ok {
+			continue
+		}
+		name, _, _ := strings.Cut(rest, ".")
+		if !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	if t := c.types[space]; t != nil {
+		for _, a := range t.Attrs {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// checkCalls returns the faults of the calls in a file. returns gives what the
+// functions that the file loads return, as the result does for its own.
+func (c *catalog) checkCalls(f *dialect.File, loaded map[string]string) (errs []error, returns map[string]string) {
+	w := &callWalker{catalog: c, globals: make(map[string]bool), returns: make(map[string]string)}
+	for name, space := range loaded {
+		w.globals[name] = true
+		w.returns[name] = space
+	}
+	for _, s := range f.Syntax.Stmts {
+		w.declare(s)
+	}
+	// What a function returns may depend on one that stands below it: the
+	// first pass learns, the second one checks.
+	for range 2 {
+		w.errs = nil
+		for _, s := range f.Syntax.Stmts {
+			w.stmt(s, make(scope))
+		}
+	}
+	return w.errs, w.returns
+}
+
+// A scope says what the local names of a function hold: a space of the
+// catalog, or "" for something else.
+type scope map[string]string
+
+// callWalker goes through a file.
+type callWalker struct {
+	*catalog
+	globals map[string]bool   // names that the file defines: they hide modules
+	returns map[string]string // what the file's functions return
+	errs    []error
+
+	result  *string // of the function that is walked: what it returns
+	results int
+}
+
+// declare notes the names that a top-level statement defines.
+func (w *callWalker) declare(s syntax.Stmt) {
+	switch s := s.(type) {
+	case *syntax.DefStmt:
+		w.globals[s.Name.Name] = true
+	case *syntax.AssignStmt:
+		eachName(s.LHS, func(name string) { w.globals[name] = true })
+	case *syntax.LoadStmt:
+		for _, to := range s.To {
+			w.globals[to.Name] = true
+		}
+	}
+}
+
+// eachName calls f for every name that a pattern binds.
+func eachName(e syntax.Expr, f func(string)) {
+	switch e := e.(type) {
+	case *syntax.Ident:
+		f(e.Name)
+	case *syntax.ParenExpr:
+		eachName(e.X, f)
+	case *syntax.TupleExpr:
+		for _, x := range e.List {
+			eachName(x, f)
+		}
+	case *syntax.ListExpr:
+		for _, x := range e.List {
+			eachName(x, f)
+		}
+	}
+}
+
+func (w *callWalker) stmts(list []syntax.Stmt, local scope) {
+	for _, s := range list {
+		w.stmt(s, local)
+	}
+}
+
+func (w *callWalker) stmt(s syntax.Stmt, local scope) {
+	switch s := s.(type) {
+	case *syntax.ExprStmt:
+		w.space(s.X, local)
+	case *syntax.AssignStmt:
+		space := w.space(s.RHS, local)
+		id, plain := s.LHS.(*syntax.Ident)
+		if !plain || s.Op != syntax.EQ {
+			eachName(s.LHS, func(name string) { local[name] = "" })
+			w.space(s.LHS, local)
+			return
+		}
+		if have, bound := local[id.Name]; bound && have != space {
+			space = "" // it is one or the other
+		}
+		local[id.Name] = space
+	case *syntax.IfStmt:
+		w.space(s.Cond, local)
+		w.stmts(s.True, local)
+		w.stmts(s.False, local)
+	case *syntax.ForStmt:
+		w.space(s.X, local)
+		eachName(s.Vars, func(name string) { local[name] = "" })
+		w.stmts(s.Body, local)
+	case *syntax.ReturnStmt:
+		space := ""
+		if s.Result != nil {
+			space = w.space(s.Result, local)
+		}
+		if w.result != nil {
+			if w.results++; w.results > 1 && *w.result != space {
+				space = ""
+			}
+			*w.result = space
+		}
+	case *syntax.DefStmt:
+		outer, n := w.result, w.results
+		var result string
+		w.result, w.results = &result, 0
+		w.stmts(s.Body, w.inner(s.Params, local))
+		w.result, w.results = outer, n
+		if w.globals[s.Name.Name] {
+			w.returns[s.Name.Name] = result
+		}
+		local[s.Name.Name] = ""
+	}
+}
+
+// inner returns the scope of a function with the given parameters.
+func (w *callWalker) inner(params []syntax.Expr, outer scope) scope {
+	in := make(scope, len(outer)+len(params))
+	for k, v := range outer {
+		in[k] = v
+	}
+	for _, p := range params {
+		switch p := p.(type) {
+		case *syntax.BinaryExpr:
+			w.space(p.Y, outer)
+			eachName(p.X, func(name string) { in[name] = "" })
+		case *syntax.UnaryExpr:
+			if p.X != nil {
+				eachName(p.X, func(name string) { in[name] = "" })
+			}
+		default:
+			eachName(p, func(name string) { in[name] = "" })
+		}
+	}
+	return in
+}
+
+// space checks the calls within an expression, and returns the space of the
+// catalog that it is, or "".
+func (w *callWalker) space(e syntax.Expr, local scope) string {
+	switch e := e.(type) {
+	case nil:
+	case *syntax.Ident:
+		if space, bound := local[e.Name]; bound {
+			return space
+		}
+		if !w.globals[e.Name] && (w.spaces[e.Name] || w.isFunction(e.Name)) {
+			return e.Name
+		}
+	case *syntax.ParenExpr:
+		return w.space(e.X, local)
+	case *syntax.DotExpr:
+		return w.member(w.space(e.X, local), e.Name.Name, e.Name.NamePos)
+	case *syntax.CallExpr:
+		return w.call(e, local)
+	case *syntax.LambdaExpr:
+		w.space(e.Body, w.inner(e.Params, local))
+	case *syntax.Comprehension:
+		w.comprehension(e, local)
+	default:
+		w.parts(e, local)
+	}
+	return ""
+}
+
+func (w *callWalker) isFunction(name string) bool {
+	_, ok := w.functions[name]
+	return ok
+}
+
+// parts checks what an expression consists of.
+func (w *callWalker) parts(e syntax.Expr, local scope) {
+	switch e := e.(type) {
+	case *syntax.ListExpr:
+		w.all(e.List, local)
+	case *syntax.TupleExpr:
+		w.all(e.List, local)
+	case *syntax.DictExpr:
+		w.all(e.List, local)
+	case *syntax.DictEntry:
+		w.all([]syntax.Expr{e.Key, e.Value}, local)
+	case *syntax.CondExpr:
+		w.all([]syntax.Expr{e.Cond, e.True, e.False}, local)
+	case *syntax.UnaryExpr:
+		w.all([]syntax.Expr{e.X}, local)
+	case *syntax.BinaryExpr:
+		w.all([]syntax.Expr{e.X, e.Y}, local)
+	case *syntax.IndexExpr:
+		w.all([]syntax.Expr{e.X, e.Y}, local)
+	case *syntax.SliceExpr:
+		w.all([]syntax.Expr{e.X, e.Lo, e.Hi, e.Step}, local)
+	}
+}
+
+func (w *callWalker) all(list []syntax.Expr, local scope) {
+	for _, x := range list {
+		w.space(x, local)
+	}
+}
+
+func (w *callWalker) comprehension(e *syntax.Comprehension, local scope) {
+	in := w.inner(nil, local)
+	for _, c := range e.Clauses {
+		switch c := c.(type) {
+		case *syntax.ForClause:
+			w.space(c.X, in)
+			eachName(c.Vars, func(name string) { in[name] = "" })
+		case *syntax.IfClause:
+			w.space(c.Cond, in)
+		}
+	}
+	w.space(e.Body, in)
+}
+
+// member returns the space of space.name, and complains if it can't be there.
+func (w *callWalker) member(space, name string, pos syntax.Position) string {
+	if space == "" || !w.spaces[space] {
+		return ""
+	}
+	full := space + "." + name
+	if w.spaces[full] || w.isFunction(full) {
+		return full
+	}
+	names := w.below(space)
+	if slices.Contains(names, name) {
+		return ""
+	}
+	if t := w.types[space]; t != nil && len(t.Attrs) == 0 && t.HasData() {
+		return "" // its data isn't declared
+	}
+	hint := "see: gsrun doc " + space
+	if near := builtin.Nearest(name, names); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	w.errs = append(w.errs, at(pos, fault.Hinted(fault.Invalid, hint, "%s has no %s", space, name)))
+	return ""
+}
+
+// call checks a call, and returns the space of its result.
+func (w *callWalker) call(e *syntax.CallExpr, local scope) string {
+	if x, name, pos, ok := dialect.GuardedAttr(e); ok { // x.name, where name is also that of a method of strings
+		return w.member(w.space(x, local), name, pos)
+	}
+	for _, a := range e.Args {
+		if b, named := a.(*syntax.BinaryExpr); named && b.Op == syntax.EQ {
+			w.space(b.Y, local)
+			continue
+		}
+		w.space(a, local)
+	}
+	if id, ok := e.Fn.(*syntax.Ident); ok {
+		if _, bound := local[id.Name]; !bound && w.globals[id.Name] {
+			return w.returns[id.Name]
+		}
+	}
+	full := w.space(e.Fn, local)
+	fn, ok := w.functions[full]
+	if !ok {
+		return ""
+	}
+	w.arguments(full, fn, e)
+	if w.types[fn.Returns] != nil {
+		return fn.Returns
+	}
+	return ""
+}
+
+// arguments checks the arguments of a call against what the function takes.
+func (w *callWalker) arguments(full string, fn builtin.Func, e *syntax.CallExpr) {
+	given := make(map[string]bool)
+	positional, open := 0, false
+	var names []string
+	for _, p := range fn.Params {
+		names = append(names, p.Name)
+	}
+	for _, a := range e.Args {
+		if b, named := a.(*syntax.BinaryExpr); named && b.Op == syntax.EQ {
+			name := b.X.(*syntax.Ident).Name
+			given[name] = true
+			if !slices.Contains(names, name) {
+				hint := "it takes " + strings.Join(names, ", ")
+				if near := builtin.Nearest(name, names); near != "" {
+					hint = "did you mean " + near + "?"
+				}
+				w.errs = append(w.errs, at(b.X.(*syntax.Ident).NamePos, fault.Hinted(fault.Invalid, hint, "%s: unknown argument %s", full, name)))
+			}
+			continue
+		}
+		if u, star := a.(*syntax.UnaryExpr); star && (u.Op == syntax.STAR || u.Op == syntax.STARSTAR) {
+			open = true
+			continue
+		}
+		positional++
+	}
+	for _, p := range fn.Params {
+		if p.Positional && positional > 0 {
+			given[p.Name] = true
+			positional--
+		}
+	}
+	if open {
+		return
+	}
+	for _, p := range fn.Params {
+		if p.Required && !given[p.Name] {
+			w.errs = append(w.errs, at(e.Lparen, fault.Hinted(fault.Invalid, "see: gsrun doc "+full, "%s: missing argument %s: %s", full, p.Name, p.Doc)))
+		}
+	}
+	if positional > 0 {
+		w.errs = append(w.errs, at(e.Lparen, fault.Hinted(fault.Invalid, "give them by name", "%s: %d arguments too many by position", full, positional)))
+	}
+}
