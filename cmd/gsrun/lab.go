@@ -51,6 +51,9 @@ func (a *app) labCmd() *cobra.Command {
 			}
 			return lab.Down(cmd.Context(), dir)
 		}},
+		&cobra.Command{Use: "build", Short: "Build the lab's Kubernetes ahead, if it isn't built yet", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+			return lab.Prepare(cmd.Context(), a.labProgress)
+		}},
 		a.labServeCmd(),
 	)
 	return c
@@ -73,6 +76,9 @@ func printLab(cmd *cobra.Command, i *lab.Info) error {
 	return err
 }
 
+// labProgress tells what takes long about a lab.
+func (a *app) labProgress(line string) { fmt.Fprintf(a.stderr, "lab: %s\n", line) }
+
 // labUp starts the lab in dir if it isn't up, and pins the upstream files that
 // its mirror stands in for.
 func (a *app) labUp(ctx context.Context, dir string) (*lab.Info, error) {
@@ -80,7 +86,7 @@ func (a *app) labUp(ctx context.Context, dir string) (*lab.Info, error) {
 	if err != nil {
 		return nil, &fault.Error{Op: "finding gsrun's own program", Kind: fault.Internal, Err: err}
 	}
-	i, err := lab.Up(ctx, program, dir, func(line string) { fmt.Fprintf(a.stderr, "lab: %s\n", line) })
+	i, err := lab.Up(ctx, program, dir, a.labProgress)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,9 @@ func startLab(t *testing.T) *lab.Lab {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	world := filepath.Join(dir, "w")
+	if err := lab.Prepare(t.Context(), func(line string) { t.Log(line) }); err != nil {
+		t.Fatal(err)
+	}
 	var log bytes.Buffer
 	l, err := lab.Start(world, &log)
 	if err != nil {

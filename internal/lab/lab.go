@@ -101,10 +101,8 @@ func Up(ctx context.Context, program, dir string, progress func(string)) (*Info,
 	if err := clear(dir); err != nil {
 		return nil, err
 	}
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		if _, err := apiserver.Build(ctx, "", "", progress); err != nil {
-			return nil, err
-		}
+	if err := Prepare(ctx, progress); err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, &fault.Error{Op: "making", Target: dir, Kind: fault.Invalid, Err: err}
@@ -123,6 +121,17 @@ func Up(ctx context.Context, program, dir string, progress func(string)) (*Info,
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
 	return awaitInfo(ctx, dir, exited)
+}
+
+// Prepare builds what a lab needs and isn't built yet: its Kubernetes, which
+// takes minutes, once. A lab that is started without it builds it when the
+// first host makes a control plane.
+func Prepare(ctx context.Context, progress func(string)) error {
+	if os.Getenv("KUBEBUILDER_ASSETS") != "" {
+		return nil
+	}
+	_, err := apiserver.Build(ctx, "", "", progress)
+	return err
 }
 
 // awaitInfo waits until the lab in dir serves.
