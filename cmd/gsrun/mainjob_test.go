@@ -15,14 +15,13 @@ import (
 	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/lab"
+	"git.vanillacore.net/govstack/gsrun/internal/skip"
 )
 
 // startLab starts a lab in this process that calls of gsrun find.
 func startLab(t *testing.T) *lab.Lab {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it starts services")
-	}
+	skip.Slow(t, "it starts a lab")
 	// A socket's path is short, and that of a test's own folder may not be.
 	dir, err := os.MkdirTemp("", "lab")
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/mirror"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
+	"git.vanillacore.net/govstack/gsrun/internal/skip"
 )
 
 func TestMain(m *testing.M) {
@@ -64,9 +65,7 @@ type labKey struct{}
 
 // TestLabScripts runs the command line against a lab, one for each script.
 func TestLabScripts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts services")
-	}
+	skip.Slow(t, "it starts labs")
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/lab", RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {

@@ -10,6 +10,7 @@ import (
 
 	"git.vanillacore.net/govstack/gsrun/internal/client/git/gittest"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/gitserver"
+	"git.vanillacore.net/govstack/gsrun/internal/skip"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 	"git.vanillacore.net/govstack/gsrun/runtime/startest"
@@ -17,9 +18,9 @@ import (
 
 // The lab's Git server is one more server that the module must get on with.
 func TestLabServer(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("this machine has no git program to serve with")
-	}
+	skip.Slow(t, "it starts the git program")
+	_, err := exec.LookPath("git")
+	skip.Unless(t, err == nil, "the lab's Git server", "there is no git program to serve with")
 	s, err := gitserver.New(t.TempDir(), gitserver.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"git.vanillacore.net/govstack/gsrun/internal/client/ssh/sshtest"
+	"git.vanillacore.net/govstack/gsrun/internal/skip"
 	"git.vanillacore.net/govstack/gsrun/runtime/startest"
 )
 
 // A host with busybox and nothing else will do.
 func TestOnBusybox(t *testing.T) {
 	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		t.Skip("NOT TESTED on a host with busybox: it isn't installed")
-	}
+	skip.Unless(t, err == nil, "the module on a host with busybox", "it isn't installed")
 	applets, err := exec.Command(busybox, "--list").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -44,9 +43,7 @@ func TestOnOpenSSH(t *testing.T) {
 	d := sshtest.NewDaemon(t)
 	s := newSite(t, sshtest.Options{})
 	s.server.Address, s.server.Port, s.server.HostKey, s.key = d.Address, d.Port, d.HostKey, d.Key
-	if d.User != "root" {
-		t.Skip("NOT TESTED on OpenSSH: its tests log in as root")
-	}
+	skip.Unless(t, d.User == "root", "the module on OpenSSH", "its tests log in as root")
 	for _, name := range []string{"host", "run", "file"} {
 		s.root = t.TempDir()
 		startest.Run(t, "testdata/"+name+".star", s.options(nil))

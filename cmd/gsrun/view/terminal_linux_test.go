@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"git.vanillacore.net/govstack/gsrun/internal/skip"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
@@ -15,9 +16,7 @@ import (
 func openTerminal(t *testing.T, width, height uint16) (outer, inner *os.File) {
 	t.Helper()
 	outer, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudo-terminals here: %v", err)
-	}
+	skip.Unless(t, err == nil, "the view on a real terminal", fmt.Sprintf("there are no pseudo-terminals: %v", err))
 	t.Cleanup(func() { _ = outer.Close() })
 	n, err := unix.IoctlGetInt(int(outer.Fd()), unix.TIOCGPTN)
 	if err != nil {
@@ -27,9 +26,7 @@ func openTerminal(t *testing.T, width, height uint16) (outer, inner *os.File) {
 		t.Fatal(err)
 	}
 	inner, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudo-terminals here: %v", err)
-	}
+	skip.Unless(t, err == nil, "the view on a real terminal", fmt.Sprintf("there are no pseudo-terminals: %v", err))
 	t.Cleanup(func() { _ = inner.Close() })
 	if err := unix.IoctlSetWinsize(int(inner.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: height, Col: width}); err != nil {
 		t.Fatal(err)

@@ -323,9 +323,7 @@ func FuzzQuote(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if strings.ContainsRune(s, 0) {
-			t.Skip("no program can get a NUL byte")
-		}
+		s = strings.ReplaceAll(s, "\x00", "") // no program can get one
 		res, err := c.Run(context.Background(), ssh.Command{Argv: []string{"printf", "%s", s}, Env: map[string]string{"V": s}})
 		if err != nil || string(res.Stdout) != s {
 			t.Errorf("%q came back as %q, %v", s, res.Stdout, err)

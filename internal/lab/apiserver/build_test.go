@@ -13,6 +13,7 @@ import (
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/apiserver"
+	"git.vanillacore.net/govstack/gsrun/internal/skip"
 )
 
 // source writes a module that passes for the lab's Kubernetes, and builds in a moment.
@@ -34,6 +35,7 @@ func source(t *testing.T, program string) string {
 const hello = "package main\n\nfunc main() { println(\"hello\") }\n"
 
 func TestBuildOnce(t *testing.T) {
+	skip.Slow(t, "it runs the go command")
 	from, cache := source(t, hello), t.TempDir()
 	var mu sync.Mutex
 	built := 0
@@ -82,6 +84,7 @@ func TestBuildOnce(t *testing.T) {
 }
 
 func TestBuildFails(t *testing.T) {
+	skip.Slow(t, "it runs the go command")
 	cache := t.TempDir()
 	_, err := apiserver.Build(t.Context(), source(t, "package main\n\nfunc main() { undefined() }\n"), cache, func(string) {})
 	if fault.KindOf(err) != fault.Failed || !strings.Contains(err.Error(), "undefined: undefined") {

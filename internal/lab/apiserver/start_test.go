@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/lab/apiserver"
+	"git.vanillacore.net/govstack/gsrun/internal/skip"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,6 +30,7 @@ func configMap(name string) *unstructured.Unstructured {
 }
 
 func TestStart(t *testing.T) {
+	skip.Slow(t, "it starts an API server")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	config := apiserver.Config{Dir: t.TempDir(), Names: []string{"10.20.0.10", "seed.lab"}, Progress: func(s string) { t.Log(s) }}
@@ -171,11 +173,18 @@ func resident(t *testing.T, pid int) string {
 	return "unknown"
 }
 
-// TestAssets runs with the components that others have built, where there are some.
+// TestAssets runs the components as programs of their own, as KUBEBUILDER_ASSETS names them.
 func TestAssets(t *testing.T) {
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		t.Skip("KUBEBUILDER_ASSETS isn't set")
+	skip.Slow(t, "it starts an API server")
+	program, err := apiserver.Build(t.Context(), "", "", func(s string) { t.Log(s) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	assets := t.TempDir()
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
+		if err := os.Symlink(program, filepath.Join(assets, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	cluster, err := apiserver.Start(t.Context(), apiserver.Config{Dir: t.TempDir(), Assets: assets, Progress: func(s string) { t.Error(s) }})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"git.vanillacore.net/govstack/gsrun/internal/lab/apiserver"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/control"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/mirror"
+	"git.vanillacore.net/govstack/gsrun/internal/skip"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,16 +38,12 @@ type lab struct {
 
 func newLab(t *testing.T, change func(*control.Config)) *lab {
 	t.Helper()
+	skip.Slow(t, "it starts an API server")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	t.Cleanup(cancel)
 	dir := t.TempDir()
 	program, err := apiserver.Build(ctx, "", "", func(s string) { t.Log(s) })
-	if err != nil {
-		if os.Getenv("CI") == "" {
-			t.Skipf("NOT TESTED: the lab's Kubernetes can't be built: %v", err)
-		}
-		t.Fatal(err)
-	}
+	skip.Unless(t, err == nil, "the lab's controllers", fmt.Sprintf("its Kubernetes can't be built: %v", err))
 	t.Log("the lab's Kubernetes is", program)
 	socket := filepath.Join(dir, "egress.sock")
 	cluster, err := apiserver.Start(ctx, apiserver.Config{Dir: filepath.Join(dir, "k8s"), Egress: socket})

@@ -5,6 +5,9 @@
 // policies and the components' flags (components.json) into one folder. It runs inside that
 // folder, serves on the listener that it inherits as file descriptor 3, and ends when its
 // standard input does, so that it can't outlive whoever started it.
+//
+// Called by the name etcd, kube-apiserver or kube-controller-manager, through a link, it is that
+// one component alone, with the flags that upstream's program takes.
 package main
 
 import (
@@ -16,6 +19,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -32,6 +36,9 @@ type components struct {
 }
 
 func main() {
+	if code, ok := runComponent(filepath.Base(os.Args[0])); ok {
+		os.Exit(code)
+	}
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: kubernetes DIR  (standard input open, a listener as file descriptor 3)")
 		os.Exit(2)

@@ -21,6 +21,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"git.vanillacore.net/govstack/gsrun/internal/skip"
 )
 
 // A Server serves the repositories in Dir. Its fields are set before it is
@@ -44,13 +46,13 @@ type Server struct {
 	hook     func(service string)
 }
 
-// NewServer returns a server that ends with the test. It skips the test on a
-// machine without git.
+// NewServer returns a server that ends with the test. The test is left out
+// on a machine without git.
 func NewServer(t *testing.T) *Server {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("this machine has no git program to serve with")
-	}
+	skip.Slow(t, "it starts the git program")
+	_, err := exec.LookPath("git")
+	skip.Unless(t, err == nil, "a Git server", "there is no git program to serve with")
 	s := &Server{Dir: t.TempDir(), t: t, conns: make(map[net.Conn]bool)}
 	var write, read ssh.PublicKey
 	s.WriteKey, write = newKey(t)

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"git.vanillacore.net/govstack/gsrun/internal/skip"
 )
 
 // A Daemon is a real OpenSSH server on loopback, with keys and a configuration
@@ -28,14 +30,14 @@ type Daemon struct {
 }
 
 // NewDaemon starts sshd with further lines of configuration. The test is
-// skipped where OpenSSH's server isn't installed.
+// left out where OpenSSH's server isn't installed.
 func NewDaemon(t testing.TB, lines ...string) *Daemon {
 	t.Helper()
+	skip.Slow(t, "it starts sshd")
 	sshd, err := exec.LookPath("sshd")
 	if err != nil {
-		if sshd, err = exec.LookPath("/usr/sbin/sshd"); err != nil {
-			t.Skip("NOT TESTED against a real sshd: openssh-server isn't installed")
-		}
+		sshd, err = exec.LookPath("/usr/sbin/sshd")
+		skip.Unless(t, err == nil, "against a real sshd", "openssh-server isn't installed")
 	}
 	me, err := user.Current()
 	if err != nil {
