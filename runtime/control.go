@@ -26,7 +26,7 @@ func (l *language) attempt(ctx context.Context, a attemptArgs) (any, error) {
 	if ctx.Err() != nil {
 		return nil, err
 	}
-	err = l.threads.explain(err)
+	err = l.threads.Explain(err)
 	kind := fault.KindOf(err)
 	switch kind {
 	case fault.Deferred, fault.Cancelled, fault.Locked, fault.Limit, fault.Internal, fault.Drift:
@@ -66,7 +66,7 @@ func (l *language) parallel(ctx context.Context, a parallelArgs) (any, error) {
 			if err := fault.FromContext(gctx); err != nil {
 				return err
 			}
-			v, err := l.threads.call(gctx, fmt.Sprintf("%s[%d]", name, i), a.Fn, starlark.Tuple{item}, nil)
+			v, err := l.threads.Call(gctx, fmt.Sprintf("%s[%d]", name, i), a.Fn, starlark.Tuple{item}, nil)
 			if err != nil {
 				return err
 			}
@@ -94,7 +94,7 @@ func (l *language) wait(ctx context.Context, a waitArgs) (any, error) {
 	a.Until.Freeze()
 	w := effect.Wait{For: a.What, Timeout: a.Timeout, Interval: a.Interval}
 	return effect.Await(ctx, w, func(ctx context.Context) (effect.Poll, error) {
-		v, err := l.threads.call(ctx, name, a.Until, nil, nil)
+		v, err := l.threads.Call(ctx, name, a.Until, nil, nil)
 		if err != nil {
 			return effect.Poll{}, err
 		}

@@ -111,7 +111,7 @@ func (c *stepCtx) runDeferred(ctx context.Context) error {
 	defer cancel()
 	var first error
 	for i := len(fns) - 1; i >= 0; i-- {
-		if _, err := c.run.engine.threads.call(ctx, c.scope.Step+" (deferred)", fns[i], nil, nil); err != nil && first == nil {
+		if _, err := c.run.engine.threads.Call(ctx, c.scope.Step+" (deferred)", fns[i], nil, nil); err != nil && first == nil {
 			first = err
 		}
 	}

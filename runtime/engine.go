@@ -11,6 +11,7 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/dialect"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/runtime/thread"
 )
 
 // Config says what recipes can see.
@@ -23,16 +24,13 @@ type Config struct {
 // An Engine loads and runs recipes.
 type Engine struct {
 	layers  []Layer
-	threads *threads
+	threads *thread.Factory
 	loader  *Loader
 }
 
 // New returns an engine.
 func New(c Config) *Engine {
-	t := &threads{maxSteps: c.MaxSteps, print: printLog}
-	if t.maxSteps == 0 {
-		t.maxSteps = defaultMaxSteps
-	}
+	t := &thread.Factory{MaxSteps: c.MaxSteps, Print: printLog}
 	predeclared := starlark.StringDict{"struct": structFunc}
 	all := append(Language(), c.Modules...)
 	for _, m := range all {
@@ -52,7 +50,7 @@ func New(c Config) *Engine {
 
 // Language returns the modules that the runtime itself declares.
 func Language() []*builtin.Module {
-	return []*builtin.Module{(&language{threads: new(threads)}).module(), inputModule()}
+	return []*builtin.Module{(&language{threads: new(thread.Factory)}).module(), inputModule()}
 }
 
 // printLog makes print a line of the run's log; while a file is loaded it
@@ -223,7 +221,7 @@ func (e *Engine) CallFile(ctx context.Context, file, name string, args starlark.
 	door := &effect.Door{Mode: effect.Plan, Clock: effect.SystemClock{}, Redactor: new(effect.Redactor)}
 	scope := effect.NewScope(door, effect.Owner{}, name, nil)
 	scope.Files = func(name string) ([]byte, error) { return readFile(e.layers, name) }
-	return e.threads.call(effect.With(ctx, scope), name, fn, args, nil)
+	return e.threads.Call(effect.With(ctx, scope), name, fn, args, nil)
 }
 
 // Struct returns a Starlark struct of the given fields, such as ctx.inputs is.

@@ -10,10 +10,11 @@ import (
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/thread"
 )
 
 // language is what every recipe can call without a prefix.
-type language struct{ threads *threads }
+type language struct{ threads *thread.Factory }
 
 func newInput(kind string) func(context.Context, any, inputArgs) (any, error) {
 	return func(_ context.Context, _ any, a inputArgs) (any, error) {

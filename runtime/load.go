@@ -10,6 +10,7 @@ import (
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/dialect"
+	"git.vanillacore.net/govstack/gsrun/runtime/thread"
 )
 
 // A Loader loads recipe files through layers, each once. It may be used by
@@ -17,7 +18,7 @@ import (
 type Loader struct {
 	layers      []Layer
 	predeclared starlark.StringDict
-	threads     *threads
+	threads     *thread.Factory
 	catalog     *catalog
 
 	mu      sync.Mutex // held while anything loads: loads never wait for each other
@@ -76,7 +77,7 @@ func (l *Loader) run(entry *loaded, id FileID, src []byte, chain []FileID) (star
 	}
 	entry.file = f
 	l.sources[name] = f
-	thread := l.threads.new(name, nil)
+	thread := l.threads.New(name, nil)
 	thread.SetLocal(fileKey, &place{loader: l, id: id})
 	thread.Load = func(_ *starlark.Thread, module string) (starlark.StringDict, error) {
 		layer, file := resolve(id, module)
@@ -88,7 +89,7 @@ func (l *Loader) run(entry *loaded, id FileID, src []byte, chain []FileID) (star
 	}
 	globals, err := f.Init(thread, l.predeclared)
 	if err != nil {
-		return nil, l.threads.explain(err)
+		return nil, l.threads.Explain(err)
 	}
 	var errs []error
 	errs, entry.returns = l.catalog.checkCalls(f, l.returnsOf(id, f))

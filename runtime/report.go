@@ -72,10 +72,6 @@ func (e *Engine) collect(err error, r *Report) {
 		for _, inner := range x {
 			e.collect(inner, r)
 		}
-	case *fault.Error:
-		if l, ok := x.Err.(list); ok {
-			e.collect(l, r)
-		}
 	}
 }
 

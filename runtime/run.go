@@ -247,7 +247,7 @@ func (in *inst) outputs(ctx context.Context) (starlark.Value, error) {
 		return effect.NewStruct(nil), nil
 	}
 	scope := in.newScope(in.prefix+"outputs", nil)
-	v, err := in.run.engine.threads.call(effect.With(ctx, scope), scope.Step, fn, nil, in.arguments(fn, nil, nil))
+	v, err := in.run.engine.threads.Call(effect.With(ctx, scope), scope.Step, fn, nil, in.arguments(fn, nil, nil))
 	if err != nil {
 		if in.run.planning() && fault.KindOf(err) == fault.Deferred {
 			return effect.Unknown{Of: "the outputs of " + in.recipe.Path}, nil

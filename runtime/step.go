@@ -60,7 +60,7 @@ func (in *inst) evaluate(ctx context.Context, n *node) (starlark.Value, []byte, 
 	s := n.step
 	threads := in.run.engine.threads
 	if s.When != nil {
-		v, err := threads.call(ctx, n.scope.Step, s.When, nil, in.arguments(s.When, in.newCtx(n.scope, nil, 0), nil))
+		v, err := threads.Call(ctx, n.scope.Step, s.When, nil, in.arguments(s.When, in.newCtx(n.scope, nil, 0), nil))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -124,7 +124,7 @@ func (in *inst) result(ctx context.Context, n *node) (starlark.Value, error) {
 // items returns what a step that fans out runs for.
 func (in *inst) items(ctx context.Context, n *node) ([]starlark.Value, error) {
 	fn := n.step.Each
-	v, err := in.run.engine.threads.call(ctx, n.scope.Step, fn, nil, in.arguments(fn, in.newCtx(n.scope, nil, 0), nil))
+	v, err := in.run.engine.threads.Call(ctx, n.scope.Step, fn, nil, in.arguments(fn, in.newCtx(n.scope, nil, 0), nil))
 	if err != nil {
 		return nil, err
 	}
@@ -203,14 +203,14 @@ func (in *inst) call(ctx context.Context, s *Step, c *stepCtx) (starlark.Value, 
 			return in.call(inner, s.original, c)
 		})
 	}
-	return in.run.engine.threads.call(ctx, c.scope.Step, s.Fn, nil, in.arguments(s.Fn, c, original))
+	return in.run.engine.threads.Call(ctx, c.scope.Step, s.Fn, nil, in.arguments(s.Fn, c, original))
 }
 
 // used runs a recipe as a step. Its result is the struct of its outputs.
 func (in *inst) used(ctx context.Context, scope *effect.Scope, s *Step) (starlark.Value, error) {
 	given := make(starlark.StringDict)
 	if s.Inputs != nil {
-		v, err := in.run.engine.threads.call(ctx, scope.Step, s.Inputs, nil, in.arguments(s.Inputs, in.newCtx(scope, nil, 0), nil))
+		v, err := in.run.engine.threads.Call(ctx, scope.Step, s.Inputs, nil, in.arguments(s.Inputs, in.newCtx(scope, nil, 0), nil))
 		if err != nil {
 			return nil, err
 		}

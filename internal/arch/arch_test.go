@@ -29,8 +29,9 @@ func parts() []part {
 	list := []part{
 		{"cmd", []string{"runtime", "runtime/builtin", "runtime/effect", "runtime/journal", "runtime/dialect", "stdlib", "stdlib/secret", "recipes", "internal/lab", "internal/site", "internal/client", "internal/fault"}},
 		{"recipes", nil},
-		{"runtime", []string{"runtime/builtin", "runtime/effect", "runtime/dialect", "internal/fault"}},
-		{"runtime/startest", []string{"runtime/builtin", "runtime/effect", "runtime/dialect", "internal/fault"}},
+		{"runtime", []string{"runtime/builtin", "runtime/effect", "runtime/dialect", "runtime/thread", "internal/fault"}},
+		{"runtime/startest", []string{"runtime/builtin", "runtime/effect", "runtime/dialect", "runtime/thread", "internal/fault"}},
+		{"runtime/thread", []string{"runtime/builtin", "internal/fault"}},
 		{"runtime/dialect", []string{"runtime/effect", "internal/fault"}},
 		{"runtime/builtin", []string{"runtime/effect", "internal/fault"}},
 		{"runtime/journal", []string{"runtime/effect", "internal/fault"}},

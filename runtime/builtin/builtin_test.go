@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
@@ -50,7 +51,7 @@ func call(t *testing.T, g *garden, mode effect.Mode, expr string) (starlark.Valu
 	thread := &starlark.Thread{}
 	SetContext(thread, effect.With(t.Context(), effect.NewScope(door, effect.Owner{}, "s", nil)))
 	env := starlark.StringDict{"garden": module(g).Value(), "u": effect.Unknown{Of: "x"}, "s": effect.SecretOf("hidden words", "")}
-	return starlark.Eval(thread, "t.star", expr, env)
+	return starlark.EvalOptions(&syntax.FileOptions{}, thread, "t.star", expr, env)
 }
 
 func TestCall(t *testing.T) {
@@ -112,7 +113,7 @@ func TestUnknownArguments(t *testing.T) {
 }
 
 func TestTopLevel(t *testing.T) {
-	_, err := starlark.Eval(&starlark.Thread{}, "t.star", `garden.plant("x")`, starlark.StringDict{"garden": module(&garden{}).Value()})
+	_, err := starlark.EvalOptions(&syntax.FileOptions{}, &starlark.Thread{}, "t.star", `garden.plant("x")`, starlark.StringDict{"garden": module(&garden{}).Value()})
 	if err == nil || !strings.Contains(err.Error(), "garden.plant was called at top level") {
 		t.Errorf("%v", err)
 	}

@@ -5,6 +5,7 @@ package startest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/dialect"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/runtime/thread"
 )
 
 // Options says what a test file can see.
@@ -48,17 +50,8 @@ func runFile(t *testing.T, file string, opts Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	globals := Load(t, file, string(src), opts)
 	ran := 0
-	predeclared := Predeclared(opts)
-	thread := &starlark.Thread{Name: file, Print: func(_ *starlark.Thread, msg string) { t.Log(msg) }}
-	f, err := dialect.Compile(file, src, predeclared.Has)
-	if err != nil {
-		t.Fatal(Explain(err))
-	}
-	globals, err := f.Init(thread, predeclared)
-	if err != nil {
-		t.Fatal(Explain(err))
-	}
 	for _, name := range globals.Keys() {
 		fn, ok := globals[name].(*starlark.Function)
 		if !ok || !strings.HasPrefix(name, "test_") {
@@ -76,8 +69,30 @@ func runFile(t *testing.T, file string, opts Options) {
 	}
 }
 
+// Load runs the source of a file as one that is loaded, and returns what it
+// defines.
+func Load(t testing.TB, file, src string, opts Options) starlark.StringDict {
+	t.Helper()
+	predeclared := Predeclared(opts)
+	f, err := dialect.Compile(file, []byte(src), predeclared.Has)
+	if err != nil {
+		t.Fatal(Explain(err))
+	}
+	globals, err := f.Init(factory(t).New(file, nil), predeclared)
+	if err != nil {
+		t.Fatal(Explain(err))
+	}
+	globals.Freeze()
+	return globals
+}
+
+// factory makes threads as the runtime does, whose print goes to the test's log.
+func factory(t testing.TB) *thread.Factory {
+	return &thread.Factory{Print: func(_ *starlark.Thread, msg string) { t.Log(msg) }}
+}
+
 // Call calls fn as a step would, in a scope of its own.
-func Call(t *testing.T, fn starlark.Callable, opts Options) (starlark.Value, error) {
+func Call(t testing.TB, fn starlark.Callable, opts Options) (starlark.Value, error) {
 	door := opts.Door
 	if door == nil {
 		door = NewDoor(effect.Apply)
@@ -94,11 +109,7 @@ func Call(t *testing.T, fn starlark.Callable, opts Options) (starlark.Value, err
 	}
 	ctx, cancel := context.WithTimeout(effect.With(context.Background(), scope), timeout)
 	defer cancel()
-	thread := &starlark.Thread{Name: t.Name(), Print: func(_ *starlark.Thread, msg string) { t.Log(msg) }}
-	builtin.SetContext(thread, ctx)
-	stop := context.AfterFunc(ctx, func() { thread.Cancel("time is up") })
-	defer stop()
-	return starlark.Call(thread, fn, nil, nil)
+	return factory(t).Call(ctx, t.Name(), fn, nil, nil)
 }
 
 // NewDoor returns a door with a redactor, the system's clock and pauses short
@@ -217,7 +228,8 @@ func assertFails(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tup
 // Explain returns err with its Starlark backtrace and hint.
 func Explain(err error) string {
 	s := err.Error()
-	if e, ok := err.(*starlark.EvalError); ok {
+	var e *starlark.EvalError
+	if errors.As(err, &e) {
 		s = e.Backtrace()
 	}
 	if h := fault.HintOf(err); h != "" {

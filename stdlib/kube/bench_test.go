@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
-	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 	"git.vanillacore.net/govstack/gsrun/runtime/startest"
 	"git.vanillacore.net/govstack/gsrun/stdlib/kube"
 )
@@ -32,19 +31,12 @@ func BenchmarkApplyUnchanged(b *testing.B) {
 	m := kube.Module(kube.Config{})
 	defer func() { _ = m.Recv.(*kube.Kube).Close() }()
 	opts := startest.Options{Modules: []*builtin.Module{m}, Globals: starlark.StringDict{"kubeconfig": starlark.String(conf), "manifests": starlark.String(manifests.String())}}
-	globals, err := starlark.ExecFile(&starlark.Thread{}, "bench.star", `
+	globals := startest.Load(b, "bench.star", `
 def bench():
     kube.cluster("lab", kubeconfig = kubeconfig).apply(manifests = manifests)
-`, startest.Predeclared(opts))
-	if err != nil {
-		b.Fatal(err)
-	}
-	globals.Freeze()
+`, opts)
 	call := func() {
-		ctx := effect.With(b.Context(), effect.NewScope(startest.NewDoor(effect.Apply), effect.Owner{Site: "bench", Recipe: "bench"}, "bench", nil))
-		thread := new(starlark.Thread)
-		builtin.SetContext(thread, ctx)
-		if _, err := starlark.Call(thread, globals["bench"], nil, nil); err != nil {
+		if _, err := startest.Call(b, globals["bench"].(starlark.Callable), opts); err != nil {
 			b.Fatal(startest.Explain(err))
 		}
 	}

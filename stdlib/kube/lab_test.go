@@ -211,11 +211,7 @@ func module(t *testing.T, c kube.Config) *builtin.Module {
 // run runs the function `test` of a Starlark source as a step would.
 func run(t *testing.T, opts startest.Options, src string) (starlark.Value, error) {
 	t.Helper()
-	globals, err := starlark.ExecFile(&starlark.Thread{Name: t.Name()}, "test.star", src, startest.Predeclared(opts))
-	if err != nil {
-		t.Fatal(startest.Explain(err))
-	}
-	globals.Freeze()
+	globals := startest.Load(t, "test.star", src, opts)
 	return startest.Call(t, globals["test"].(starlark.Callable), opts)
 }
 

@@ -1,4 +1,7 @@
-package runtime
+// Package thread makes the Starlark threads: of every step, of every file that
+// is loaded and of every test. One factory gives all of them the same limits,
+// cancellation and print.
+package thread
 
 import (
 	"context"
@@ -10,36 +13,41 @@ import (
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
-	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
-// defaultMaxSteps bounds one step's computation: some tens of seconds of
+// DefaultMaxSteps bounds one step's computation: some tens of seconds of
 // nothing but Starlark.
-const defaultMaxSteps = 500_000_000
+const DefaultMaxSteps = 500_000_000
 
-// threads makes every Starlark thread there is, so that the limits, the
-// context and the way print goes are the same for all of them.
-type threads struct {
-	maxSteps uint64
-	print    func(thread *starlark.Thread, msg string)
+// A Factory makes threads. Several goroutines may use it at once; a thread
+// belongs to one.
+type Factory struct {
+	MaxSteps uint64                                    // limit of one thread's computation; 0 means DefaultMaxSteps
+	Print    func(thread *starlark.Thread, msg string) // what print does; nil writes to standard error
 }
 
-// new returns a thread on which calls run under ctx; nil for one that loads a
+// New returns a thread on which calls run under ctx; nil for one that loads a
 // file, where nothing but pure functions can be called.
-func (t *threads) new(name string, ctx context.Context) *starlark.Thread {
-	thread := &starlark.Thread{Name: name, Print: t.print}
-	if t.maxSteps > 0 {
-		thread.SetMaxExecutionSteps(t.maxSteps)
-	}
+func (f *Factory) New(name string, ctx context.Context) *starlark.Thread {
+	thread := &starlark.Thread{Name: name, Print: f.Print}
+	thread.SetMaxExecutionSteps(f.limit())
 	if ctx != nil {
 		builtin.SetContext(thread, ctx)
 	}
 	return thread
 }
 
-// call calls fn on a new thread that ends when ctx does.
-func (t *threads) call(ctx context.Context, name string, fn starlark.Callable, args starlark.Tuple, kwargs []starlark.Tuple) (v starlark.Value, err error) {
-	thread := t.new(name, ctx)
+func (f *Factory) limit() uint64 {
+	if f.MaxSteps == 0 {
+		return DefaultMaxSteps
+	}
+	return f.MaxSteps
+}
+
+// Call calls fn on a new thread that ends when ctx does. Errors are those of
+// Explain, or of the kind that ctx ended with; a panic is one of kind Internal.
+func (f *Factory) Call(ctx context.Context, name string, fn starlark.Callable, args starlark.Tuple, kwargs []starlark.Tuple) (v starlark.Value, err error) {
+	thread := f.New(name, ctx)
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { thread.Cancel("the context ended") })
 		defer stop()
@@ -54,7 +62,7 @@ func (t *threads) call(ctx context.Context, name string, fn starlark.Callable, a
 		if ctxErr := fault.FromContext(ctx); ctxErr != nil && fault.KindOf(err) == fault.Internal {
 			return nil, &stopped{cause: ctxErr, at: err}
 		}
-		return nil, t.explain(err)
+		return nil, f.Explain(err)
 	}
 	return v, nil
 }
@@ -66,8 +74,10 @@ type stopped struct{ cause, at error }
 func (s *stopped) Error() string   { return s.cause.Error() }
 func (s *stopped) Unwrap() []error { return []error{s.cause, s.at} }
 
-// explain gives the interpreter's own errors a kind and a hint.
-func (t *threads) explain(err error) error {
+// Explain gives the interpreter's own errors a kind and a hint: Limit for a
+// computation that is too long or recursive, Invalid for what else is wrong
+// with a recipe. Errors that have a kind keep it.
+func (f *Factory) Explain(err error) error {
 	if fault.KindOf(err) != fault.Internal {
 		return err
 	}
@@ -75,7 +85,7 @@ func (t *threads) explain(err error) error {
 	switch {
 	case strings.Contains(msg, "too many steps"):
 		return &fault.Error{Kind: fault.Limit, Hint: "move the work into a primitive or a plugin, or raise limits.steps in site.yaml",
-			Err: &located{msg: fmt.Sprintf("the computation took more than %d steps", t.maxSteps), err: err}}
+			Err: &located{msg: fmt.Sprintf("the computation took more than %d steps", f.limit()), err: err}}
 	case strings.Contains(msg, "called recursively"):
 		return &fault.Error{Kind: fault.Limit, Hint: "recipes can't recurse, so that each of them ends; use a loop", Err: err}
 	}
@@ -94,11 +104,3 @@ type located struct {
 
 func (l *located) Error() string { return l.msg }
 func (l *located) Unwrap() error { return l.err }
-
-// scopeOf returns the scope that calls on thread run in, or nil.
-func scopeOf(thread *starlark.Thread) *effect.Scope {
-	if ctx := builtin.Context(thread); ctx != nil {
-		return effect.From(ctx)
-	}
-	return nil
-}
