@@ -197,7 +197,7 @@ func TestVault(t *testing.T) {
 		{"declared", "environment-value", "env:GSRUN_TEST_SECRET", "ref:env:GSRUN_TEST_SECRET"},
 		{"stored", "stored-value", "store:crypto/password/x", "ref:store:crypto/password/x"},
 		{"without a source", "made up in a step", "", "age:"},
-		{"short, made from others", "ab", "", "age:"},
+		{"short, made from others", "a b", "", "age:"},
 		{"a source that isn't declared", "anything else", "env:HOME", "age:"},
 		{"a source of an unknown kind", "anything else", "vault:x", "age:"},
 	} {
