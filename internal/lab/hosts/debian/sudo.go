@@ -203,3 +203,33 @@ func (s *System) su(ctx context.Context, p *machine.Proc) int {
 	}
 	return code
 }
+
+func (s *System) visudo(ctx context.Context, p *machine.Proc) int {
+	o := p.Options("c|check f|file: q|quiet s")
+	if o == nil {
+		return 1
+	}
+	file := o.Get("f")
+	if file == "" {
+		file = "/etc/sudoers"
+	}
+	in, err := p.Input(ctx, file)
+	if err != nil {
+		return p.Fail(1, "%s: %s", file, machine.Strerror(err))
+	}
+	defer in.Close()
+	for n, line := range strings.Split(readAll(in), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "@") || strings.HasPrefix(line, "Defaults") || strings.Contains(line, "_Alias") {
+			continue
+		}
+		if !strings.Contains(line, "=") || len(strings.Fields(line)) < 2 {
+			fmt.Fprintf(p.Stderr, "%s:%d:1: syntax error\n%s\n", file, n+1, line)
+			return 1
+		}
+	}
+	if !o.Has("q") {
+		p.Printf("%s: parsed OK\n", file)
+	}
+	return 0
+}

@@ -4,78 +4,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"syscall"
-	"time"
 )
-
-// Stat describes the file at p; with follow, what a link at the end leads to.
-func (f *FS) Stat(c Cred, p string, follow bool) (*Info, error) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	n, err := f.find(c, p, follow)
-	if err != nil {
-		return nil, &fs.PathError{Op: "stat", Path: p, Err: err}
-	}
-	return n.info(path.Base(p)), nil
-}
-
-// Access fails with EACCES unless c has the rights want: the sum of 4 to
-// read, 2 to write, 1 to execute or enter.
-func (f *FS) Access(c Cred, p string, want fs.FileMode) error {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	n, err := f.find(c, p, true)
-	switch {
-	case err != nil:
-	case !allowed(c, n, want):
-		err = syscall.EACCES
-	case want&2 != 0:
-		err = f.writable(n)
-	}
-	if err != nil {
-		return &fs.PathError{Op: "access", Path: p, Err: err}
-	}
-	return nil
-}
-
-// ReadDir lists the directory at p by name.
-func (f *FS) ReadDir(c Cred, p string) ([]*Info, error) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	n, err := f.find(c, p, true)
-	switch {
-	case err != nil:
-	case !n.dir():
-		err = syscall.ENOTDIR
-	case !allowed(c, n, 4):
-		err = syscall.EACCES
-	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "readdir", Path: p, Err: err}
-	}
-	out := make([]*Info, 0, len(n.kids))
-	for name, kid := range n.kids {
-		out = append(out, kid.info(name))
-	}
-	slices.SortFunc(out, func(a, b *Info) int { return strings.Compare(a.name, b.name) })
-	return out, nil
-}
-
-// Readlink returns where the symbolic link at p points.
-func (f *FS) Readlink(c Cred, p string) (string, error) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	n, err := f.find(c, p, false)
-	if err == nil && !n.link() {
-		err = syscall.EINVAL
-	}
-	if err != nil {
-		return "", &fs.PathError{Op: "readlink", Path: p, Err: err}
-	}
-	return n.target, nil
-}
 
 // parent returns the directory that a new name at p goes into. It fails with
 // EEXIST if the name is taken.
@@ -350,63 +281,4 @@ func (f *FS) Link(c Cred, from, to string) error {
 	n.nlink++
 	f.add(dir, name, n)
 	return nil
-}
-
-// attr runs change on the node at p if c owns it.
-func (f *FS) attr(op string, c Cred, p string, follow bool, change func(*node) error) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n, err := f.find(c, p, follow)
-	if err == nil {
-		err = f.writable(n)
-	}
-	if err == nil {
-		err = change(n)
-	}
-	if err != nil {
-		return &fs.PathError{Op: op, Path: p, Err: err}
-	}
-	f.writes.Add(1)
-	return nil
-}
-
-// Chmod sets the permissions of the file at p.
-func (f *FS) Chmod(c Cred, p string, perm fs.FileMode) error {
-	return f.attr("chmod", c, p, true, func(n *node) error {
-		if c.UID != 0 && c.UID != n.uid {
-			return syscall.EPERM
-		}
-		n.mode = n.mode&^permMask | perm&permMask
-		return nil
-	})
-}
-
-// Chown sets owner and group; -1 leaves one as it is. Only root gives a file
-// away, and an owner only to a group of their own.
-func (f *FS) Chown(c Cred, p string, uid, gid int, follow bool) error {
-	return f.attr("chown", c, p, follow, func(n *node) error {
-		if c.UID != 0 {
-			if c.UID != n.uid || uid >= 0 && uid != n.uid || gid >= 0 && gid != n.gid && !c.member(gid) {
-				return syscall.EPERM
-			}
-		}
-		if uid >= 0 {
-			n.uid = uid
-		}
-		if gid >= 0 {
-			n.gid = gid
-		}
-		return nil
-	})
-}
-
-// Chtimes sets when the file's content last changed.
-func (f *FS) Chtimes(c Cred, p string, mtime time.Time) error {
-	return f.attr("chtimes", c, p, true, func(n *node) error {
-		if c.UID != 0 && c.UID != n.uid && !allowed(c, n, 2) {
-			return syscall.EPERM
-		}
-		n.mtime = mtime
-		return nil
-	})
 }
