@@ -23,10 +23,12 @@ import (
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/gitserver"
+	"git.vanillacore.net/govstack/gsrun/internal/skip"
 )
 
 func start(t *testing.T) *gitserver.Server {
 	t.Helper()
+	skip.Slow(t, "it starts the git program")
 	s, err := gitserver.New(t.TempDir(), gitserver.Options{})
 	if err != nil {
 		t.Fatal(err)
