@@ -198,7 +198,12 @@ func (w *callWalker) inner(params []syntax.Expr, outer scope) scope {
 				eachName(p.X, func(name string) { in[name] = "" })
 			}
 		default:
-			eachName(p, func(name string) { in[name] = "" })
+			eachName(p, func(name string) {
+				in[name] = ""
+				if name == paramCtx {
+					in[name] = "ctx"
+				}
+			})
 		}
 	}
 	return in

@@ -50,6 +50,8 @@ func TestCallsAreCheckedWhenLoading(t *testing.T) {
 		"def f():\n    return [shop.open(\"a\").book.got(\"x\")]\n":                          "shop.shelf.book has no got",
 		"def f():\n    shelf_of(\"a\").book.get(nome = \"x\")\n":                             "unknown argument nome",
 		"def f():\n    h().book.get()\n\ndef h():\n    return shop.open(\"a\")\n":            "missing argument name",
+		"def f(ctx):\n    return ctx.nme(\"x\")\n":                                           "ctx has no nme",
+		"def f(ctx):\n    return ctx.input.cidr\n":                                           "ctx has no input",
 		"f = lambda: shop.open(sise = 1)\n":                                                  "unknown argument sise",
 		"def f():\n    for i in [1]:\n        if i:\n            x = {\"a\": shop.open()}\n": "missing argument name",
 	} {

@@ -8,6 +8,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
@@ -32,10 +33,9 @@ func (c *stepCtx) Freeze()               {}
 func (c *stepCtx) Truth() starlark.Bool  { return true }
 func (c *stepCtx) Hash() (uint32, error) { return 0, fault.New(fault.Invalid, "ctx can't be a key") }
 
-// ctxNames are the attributes of ctx, in order.
-var ctxNames = []string{"defer", "index", "inputs", "item", "log", "name", "progress", "run", "site"}
-
-func (c *stepCtx) AttrNames() []string { return ctxNames }
+func (c *stepCtx) AttrNames() []string {
+	return []string{"defer", "index", "inputs", "item", "log", "name", "progress", "run", "site"}
+}
 
 func (c *stepCtx) Attr(name string) (starlark.Value, error) {
 	switch name {
@@ -49,52 +49,75 @@ func (c *stepCtx) Attr(name string) (starlark.Value, error) {
 		return starlark.MakeInt(c.index), nil
 	case "run":
 		return starlark.String(c.run.opts.ID), nil
-	case "name":
-		return c.text("ctx.name", func(_ context.Context, s string) starlark.Value { return starlark.String(c.scope.Owner.Name(s)) }), nil
-	case "log":
-		return c.text("ctx.log", func(ctx context.Context, s string) starlark.Value {
-			effect.Logf(ctx, "%s", s)
-			return starlark.None
-		}), nil
-	case "progress":
-		return c.text("ctx.progress", func(ctx context.Context, s string) starlark.Value {
-			effect.Progressf(ctx, "%s", s)
-			return starlark.None
-		}), nil
-	case "defer":
-		return starlark.NewBuiltin("ctx.defer", c.addDeferred), nil
 	}
-	return nil, nil
+	return c.run.engine.language.Method("ctx", name, c), nil
 }
 
-// text returns a method of one text.
-func (c *stepCtx) text(name string, f func(context.Context, string) starlark.Value) starlark.Value {
-	return starlark.NewBuiltin(name, func(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-		var v starlark.Value
-		if err := starlark.UnpackPositionalArgs(name, args, kwargs, 1, &v); err != nil {
-			return nil, err
-		}
-		s, ok := starlark.AsString(v)
-		if !ok {
-			if name == "ctx.name" {
-				return nil, fault.New(fault.Invalid, "ctx.name: got %s, want string", v.Type())
-			}
-			s = v.String()
-		}
-		return f(effect.With(context.Background(), c.scope), s), nil
-	})
+type nameArgs struct {
+	Name string `star:"name,positional" doc:"What the resource is for, within the recipe."`
 }
 
-func (c *stepCtx) addDeferred(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-	var fn starlark.Callable
-	if err := starlark.UnpackPositionalArgs(b.Name(), args, kwargs, 1, &fn); err != nil {
-		return nil, err
+type messageArgs struct {
+	Message starlark.Value `star:"message,required" doc:"A text, or any value."`
+}
+
+// text returns the message as text; a secret shows as its mask.
+func (a messageArgs) text() string {
+	if s, ok := starlark.AsString(a.Message); ok {
+		return s
 	}
-	fn.Freeze()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.deferred = append(c.deferred, fn)
-	return starlark.None, nil
+	return a.Message.String()
+}
+
+type deferArgs struct {
+	Fn starlark.Callable `star:"fn,required" doc:"Function without arguments."`
+}
+
+// ctxType declares ctx, which a step gets as the parameter of that name.
+func ctxType() *builtin.Type {
+	return &builtin.Type{
+		Name: "ctx", Of: builtin.TypeOf[*stepCtx](),
+		Doc: "What a step knows of its run. It is passed to functions with a parameter of that name, and doesn't say whether this is a plan: a recipe has one path.",
+		Attrs: []builtin.Attr{
+			{Name: "inputs", Type: "struct", Doc: "The recipe's inputs."},
+			{Name: "site", Type: "struct", Doc: "The site's name and values."},
+			{Name: "item", Type: "any", Doc: "What this call of a step with `each` is for; else None."},
+			{Name: "index", Type: "int", Doc: "Which of the items that is, from 0."},
+			{Name: "run", Type: "str", Doc: "The run's id."},
+		},
+		Methods: []builtin.Func{
+			builtin.Of(builtin.Spec[*stepCtx, nameArgs]{
+				Name: "name", Doc: "Make the name of a resource: the site's name, the instance if there is one, and the given name. Two sites in one project don't collide.",
+				Returns: "str", Effect: builtin.Pure, Example: `net = cloud.network.ensure(ctx.name("mgmt"))`,
+				Run: func(_ context.Context, c *stepCtx, a nameArgs) (any, error) { return c.scope.Owner.Name(a.Name), nil },
+			}),
+			builtin.Of(builtin.Spec[*stepCtx, messageArgs]{
+				Name: "log", Doc: "Write a line into the run's log.", Returns: "None", Effect: builtin.Pure, Example: `ctx.log("nothing to rotate")`,
+				Run: func(ctx context.Context, _ *stepCtx, a messageArgs) (any, error) {
+					effect.Logf(ctx, "%s", a.text())
+					return nil, nil
+				},
+			}),
+			builtin.Of(builtin.Spec[*stepCtx, messageArgs]{
+				Name: "progress", Doc: "Say what the step is doing now.", Returns: "None", Effect: builtin.Pure, Example: `ctx.progress("draining")`,
+				Run: func(ctx context.Context, _ *stepCtx, a messageArgs) (any, error) {
+					effect.Progressf(ctx, "%s", a.text())
+					return nil, nil
+				},
+			}),
+			builtin.Of(builtin.Spec[*stepCtx, deferArgs]{
+				Name: "defer", Doc: "Call a function when the step ends, however it ends: also after a failure, a timeout or Ctrl-C. The last one deferred is called first.",
+				Returns: "None", Effect: builtin.Pure, Example: `ctx.defer(lambda: host.file.delete("/run/maintenance"))`,
+				Run: func(_ context.Context, c *stepCtx, a deferArgs) (any, error) {
+					a.Fn.Freeze()
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					c.deferred = append(c.deferred, a.Fn)
+					return nil, nil
+				},
+			}),
+		},
+	}
 }
 
 // runDeferred calls what the step deferred, the last one first, even if the

@@ -23,9 +23,10 @@ type Config struct {
 
 // An Engine loads and runs recipes.
 type Engine struct {
-	layers  []Layer
-	threads *thread.Factory
-	loader  *Loader
+	layers   []Layer
+	threads  *thread.Factory
+	loader   *Loader
+	language *builtin.Module
 }
 
 // New returns an engine.
@@ -38,12 +39,12 @@ func New(c Config) *Engine {
 			predeclared[m.Name] = m.Value()
 		}
 	}
-	lang := &language{threads: t}
-	for name, v := range lang.module().Globals() {
+	lang := (&language{threads: t}).module()
+	for name, v := range lang.Globals() {
 		predeclared[name] = v
 	}
-	e := &Engine{layers: c.Layers, threads: t}
-	e.loader = &Loader{layers: c.Layers, predeclared: predeclared, threads: t, catalog: newCatalog(all),
+	e := &Engine{layers: c.Layers, threads: t, language: lang}
+	e.loader = &Loader{language: lang, layers: c.Layers, predeclared: predeclared, threads: t, catalog: newCatalog(all),
 		files: make(map[FileID]*loaded), sources: make(map[string]*dialect.File), origin: make(map[string]string)}
 	return e
 }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -32,15 +33,35 @@ type extension struct {
 	change map[string]string // what happened to a step: "removed"
 }
 
+type extendArgs struct {
+	Replace starlark.Value `star:"replace" doc:"List of functions or step(...): each replaces the step of its name, and keeps that step's options unless given anew."`
+	Add     starlark.Value `star:"add" doc:"List of functions, step(...) or use(...) to add."`
+	Remove  starlark.Value `star:"remove" doc:"List of names of steps to leave out."`
+	Wrap    *starlark.Dict `star:"wrap" type:"dict[str, function]" doc:"By the name of a step, a function that is called in its place; it calls the step as its parameter original."`
+	Inputs  *starlark.Dict `star:"inputs" type:"dict" doc:"Other defaults by the name of the input, or new inputs such as input.string(...)."`
+	Of      *starlark.Dict `star:"of" type:"dict[str, str]" doc:"By the name of a replaced step, the digest of the step that it was written for; gsrun check says when that has changed."`
+	Outputs starlark.Value `star:"outputs" doc:"Other outputs."`
+}
+
+// recipeType declares what recipe() returns.
+func recipeType() *builtin.Type {
+	return &builtin.Type{
+		Name: "recipe", Of: builtin.TypeOf[*Recipe](),
+		Doc: "A recipe, as recipe() makes it and load() gets it from another file.",
+		Methods: []builtin.Func{builtin.Of(builtin.Spec[*Recipe, extendArgs]{
+			Name: "extend", Doc: "Make another recipe of this one, with steps replaced, wrapped, added and left out. An override of a step that isn't there, or whose parameters don't fit, is an error.",
+			Returns: "recipe", Effect: builtin.Pure, Errors: []fault.Kind{fault.Invalid},
+			Example: "main = base.extend(replace = [nat], add = [audit], remove = [\"wireguard\"], inputs = {\"cidr\": \"10.30.0.0/24\"})",
+			Run: func(ctx context.Context, r *Recipe, a extendArgs) (any, error) {
+				return r.extend(builtin.Thread(ctx), a)
+			},
+		})},
+	}
+}
+
 // extend returns a copy of the recipe with steps replaced, wrapped, added and
 // removed, and with other defaults.
-func (r *Recipe) extend(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-	var replace, add, remove, outputs starlark.Value
-	var wrap, inputs, of *starlark.Dict
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "replace?", &replace, "add?", &add, "remove?", &remove,
-		"wrap?", &wrap, "inputs?", &inputs, "of?", &of, "outputs?", &outputs); err != nil {
-		return nil, &fault.Error{Kind: fault.Invalid, Err: err, Hint: "see: gsrun doc recipe.extend"}
-	}
+func (r *Recipe) extend(thread *starlark.Thread, a extendArgs) (starlark.Value, error) {
 	p := placeOf(thread)
 	if p == nil {
 		return nil, fault.Hinted(fault.Invalid, "extend recipes at the top level of a file", "extend() was called while a recipe runs")
@@ -53,16 +74,16 @@ func (r *Recipe) extend(thread *starlark.Thread, b *starlark.Builtin, args starl
 	c.pos, c.loader = pos, p.loader
 	c.stale = slices.Clone(r.stale)
 	e := &extension{r: &c, place: p, pos: pos, change: make(map[string]string)}
-	e.replace(replace)
-	e.wrap(wrap)
-	e.remove(remove)
-	e.add(add)
-	e.inputs(inputs)
-	e.pins(r, of)
-	if outputs != nil && outputs != starlark.None {
-		fn, ok := outputs.(*starlark.Function)
+	e.replace(a.Replace)
+	e.wrap(a.Wrap)
+	e.remove(a.Remove)
+	e.add(a.Add)
+	e.inputs(a.Inputs)
+	e.pins(r, a.Of)
+	if a.Outputs != nil && a.Outputs != starlark.None {
+		fn, ok := a.Outputs.(*starlark.Function)
 		if !ok {
-			e.fail("", "outputs: got %s, want a function", outputs.Type())
+			e.fail("", "outputs: got %s, want a function", a.Outputs.Type())
 		}
 		c.Outputs = fn
 	}

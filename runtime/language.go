@@ -113,7 +113,8 @@ func (l *language) use(ctx context.Context, a useArgs) (any, error) {
 // module declares the language's own functions.
 func (l *language) module() *builtin.Module {
 	return builtin.NewModule(builtin.Module{
-		Doc: "What every recipe can call without a prefix, beside Starlark's own functions and `struct(a = 1)`.",
+		Doc:   "What every recipe can call without a prefix, beside Starlark's own functions and `struct(a = 1)`.",
+		Types: []*builtin.Type{recipeType(), ctxType()},
 		Funcs: []builtin.Func{
 			builtin.Of(builtin.Spec[any, recipeArgs]{
 				Name: "recipe", Doc: "Make a recipe: inputs, a graph of steps, and outputs. A file's `main` is what `gsrun FILE` runs.",

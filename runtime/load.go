@@ -9,6 +9,7 @@ import (
 	"go.starlark.net/syntax"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/dialect"
 	"git.vanillacore.net/govstack/gsrun/runtime/thread"
 )
@@ -20,6 +21,7 @@ type Loader struct {
 	predeclared starlark.StringDict
 	threads     *thread.Factory
 	catalog     *catalog
+	language    *builtin.Module
 
 	mu      sync.Mutex // held while anything loads: loads never wait for each other
 	files   map[FileID]*loaded

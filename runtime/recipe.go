@@ -65,10 +65,7 @@ func (r *Recipe) AttrNames() []string { return []string{"extend"} }
 
 // Attr returns the method extend.
 func (r *Recipe) Attr(name string) (starlark.Value, error) {
-	if name == "extend" {
-		return starlark.NewBuiltin("recipe.extend", r.extend), nil
-	}
-	return nil, nil
+	return r.loader.language.Method("recipe", name, r), nil
 }
 
 func (s *Step) String() string        { return "<step " + s.Name + ">" }

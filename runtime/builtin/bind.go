@@ -60,6 +60,22 @@ func (m *Module) Globals() starlark.StringDict {
 	return d
 }
 
+// Method returns the method of a declared type, bound to recv; nil if the type
+// has none of that name. It is for values that are Starlark values themselves.
+func (m *Module) Method(typeName, name string, recv any) starlark.Value {
+	for _, t := range m.Types {
+		if t.Name != typeName {
+			continue
+		}
+		for i := range t.Methods {
+			if f := &t.Methods[i]; f.Name == name {
+				return (&moduleValue{m: m, types: m.typesByGo()}).bind(f, recv, typeName+"."+name, typeName+"."+name)
+			}
+		}
+	}
+	return nil
+}
+
 func (m *Module) typesByGo() map[reflect.Type]*Type {
 	types := make(map[reflect.Type]*Type, len(m.Types))
 	for _, t := range m.Types {
