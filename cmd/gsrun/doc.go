@@ -58,6 +58,16 @@ func docText(name string) (string, bool) {
 			fmt.Fprintf(&b, "%s\n\n%s\n\n", m.Name, m.Doc)
 			found = true
 		}
+		for _, t := range m.Types {
+			if t.Name == name {
+				found = docAttrs(&b, name, t.Doc, t.Attrs)
+			}
+			for _, n := range t.Nouns {
+				if t.Name+"."+n.Name == name {
+					found = docAttrs(&b, name, n.Doc+" Found again by: "+string(n.Identity)+".", n.Attrs)
+				}
+			}
+		}
 		m.Functions(func(full string, f builtin.Func) {
 			switch {
 			case full == name:
@@ -71,6 +81,18 @@ func docText(name string) (string, bool) {
 		})
 	}
 	return b.String(), found
+}
+
+// docAttrs writes what a type or noun is, and the attributes of its values.
+func docAttrs(b *strings.Builder, name, doc string, attrs []builtin.Attr) bool {
+	fmt.Fprintf(b, "%s\n\n%s\n\n", name, doc)
+	for _, a := range attrs {
+		fmt.Fprintf(b, "  .%-18s %s (%s)\n", a.Name, a.Doc, a.Type)
+	}
+	if len(attrs) > 0 {
+		b.WriteByte('\n')
+	}
+	return true
 }
 
 func docNames() []string {
