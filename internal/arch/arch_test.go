@@ -27,14 +27,14 @@ type part struct {
 func parts() []part {
 	stdlib := []string{"runtime/builtin", "runtime/effect", "internal/fault"}
 	list := []part{
-		{"cmd", []string{"runtime", "runtime/builtin", "runtime/effect", "runtime/journal", "runtime/dialect", "stdlib", "stdlib/secret", "recipes", "internal/lab", "internal/site", "internal/client", "internal/fault"}},
+		{"cmd", []string{"runtime", "runtime/builtin", "runtime/effect", "runtime/journal", "runtime/dialect", "stdlib", "stdlib/secret", "recipes", "internal/lab", "internal/site", "internal/client", "internal/durable", "internal/fault"}},
 		{"recipes", nil},
 		{"runtime", []string{"runtime/builtin", "runtime/effect", "runtime/dialect", "runtime/thread", "internal/fault"}},
 		{"runtime/startest", []string{"runtime/builtin", "runtime/effect", "runtime/dialect", "runtime/thread", "internal/fault"}},
 		{"runtime/thread", []string{"runtime/builtin", "internal/fault"}},
 		{"runtime/dialect", []string{"runtime/effect", "internal/fault"}},
 		{"runtime/builtin", []string{"runtime/effect", "internal/fault"}},
-		{"runtime/journal", []string{"runtime/effect", "internal/fault"}},
+		{"runtime/journal", []string{"runtime/effect", "internal/durable", "internal/fault"}},
 		{"runtime/effect", []string{"internal/fault"}},
 		{"internal/client", []string{"internal/fault"}},
 		// What tests start may leave a test out, and nothing else.
@@ -46,6 +46,7 @@ func parts() []part {
 		{"internal/bench", []string{"runtime", "runtime/effect", "runtime/journal"}},
 		{"internal/site", []string{"internal/fault"}},
 		{"internal/fault", nil},
+		{"internal/durable", nil},
 		{"internal/arch", nil},
 	}
 	all := []string{"runtime/builtin", "runtime/effect", "internal/client", "internal/fault"}
@@ -60,7 +61,7 @@ func parts() []part {
 	}
 	clients, _ := os.ReadDir("../../internal/client")
 	for _, e := range clients {
-		list = append(list, part{"internal/client/" + e.Name(), []string{"internal/fault"}})
+		list = append(list, part{"internal/client/" + e.Name(), []string{"internal/durable", "internal/fault"}})
 		all = append(all, "internal/client/"+e.Name())
 		list[0].may = append(list[0].may, "internal/client/"+e.Name())
 	}

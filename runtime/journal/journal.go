@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"git.vanillacore.net/govstack/gsrun/internal/durable"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
@@ -124,20 +125,11 @@ func (s *Store) Start(first Entry, o Options) (*Journal, error) {
 	if o.NoFlush {
 		return j, nil
 	}
-	return j, syncDir(filepath.Dir(path))
-}
-
-// syncDir makes a new file's name durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return &fault.Error{Op: "flushing", Target: dir, Kind: fault.Failed, Err: err}
+	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
+		_ = f.Close()
+		return nil, &fault.Error{Op: "flushing", Target: filepath.Dir(path), Kind: fault.Failed, Err: err}
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return &fault.Error{Op: "flushing", Target: dir, Kind: fault.Failed, Err: err}
-	}
-	return nil
+	return j, nil
 }
 
 func (s *Store) path(run string) string { return filepath.Join(s.dir, "runs", run+".jsonl") }

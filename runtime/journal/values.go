@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"git.vanillacore.net/govstack/gsrun/internal/durable"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
@@ -43,34 +44,41 @@ func (v *Values) Get(_ context.Context, name string) ([]byte, bool, error) {
 
 // Put stores value under name. It is on disk, whole, when Put returns.
 func (v *Values) Put(_ context.Context, name string, value []byte) error {
-	path, err := v.path(name)
+	path, err := v.prepare(name)
 	if err != nil {
 		return err
 	}
-	return storing(path, v.put(path, value, os.Rename))
+	return storing(path, durable.WriteFile(path, value, 0o600))
 }
 
 // Create stores value under name unless there is one, and returns what is
 // stored then and whether it is this one. It is on disk, whole, when Create
 // returns.
 func (v *Values) Create(ctx context.Context, name string, value []byte) (stored []byte, created bool, err error) {
-	path, err := v.path(name)
+	path, err := v.prepare(name)
 	if err != nil {
 		return nil, false, err
 	}
-	// A link fails where a name is taken, which a rename doesn't.
-	err = v.put(path, value, os.Link)
-	if err == nil {
-		return value, true, nil
-	}
-	if !errors.Is(err, fs.ErrExist) {
+	created, err = durable.CreateFile(path, value, 0o600)
+	if err != nil {
 		return nil, false, storing(path, err)
+	}
+	if created {
+		return value, true, nil
 	}
 	stored, found, err := v.Get(ctx, name)
 	if err == nil && !found {
 		err = &fault.Error{Op: "storing", Target: path, Kind: fault.Conflict, Err: errors.New("somebody else stored and deleted it meanwhile")}
 	}
 	return stored, false, err
+}
+
+// prepare makes the folder that the value called name lies in.
+func (v *Values) prepare(name string) (path string, err error) {
+	if path, err = v.path(name); err != nil {
+		return "", err
+	}
+	return path, storing(path, durable.MkdirAll(filepath.Dir(path), 0o700))
 }
 
 func storing(path string, err error) error {
@@ -80,37 +88,13 @@ func storing(path string, err error) error {
 	return &fault.Error{Op: "storing", Target: path, Kind: fault.Failed, Err: err}
 }
 
-// put writes value into a new file, which place then gives its name.
-func (v *Values) put(path string, value []byte, place func(from, to string) error) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(value)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := place(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
 // Delete removes the value stored under name, if there is one.
 func (v *Values) Delete(_ context.Context, name string) error {
 	path, err := v.path(name)
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := durable.Remove(path); err != nil {
 		return &fault.Error{Op: "deleting", Target: path, Kind: fault.Failed, Err: err}
 	}
 	return nil

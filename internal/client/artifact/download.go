@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"time"
 
+	"git.vanillacore.net/govstack/gsrun/internal/durable"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
@@ -149,7 +150,7 @@ func (c *Client) keep(t *transfer, source, at string, want Pin) (File, error) {
 			Err:  fmt.Errorf("its SHA-256 is %s, but %s pins %s", got, c.Lock.Name(), want.SHA256)}
 	}
 	path := c.path(got)
-	if err := commit(t.file, path, 0o600); err != nil {
+	if err := durable.Commit(t.file, path, 0o600); err != nil {
 		return File{}, &fault.Error{Op: "keeping", Target: at, Kind: fault.Failed, Err: err}
 	}
 	if info, err := os.Stat(path); err == nil {

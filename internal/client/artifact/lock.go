@@ -10,10 +10,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
+	"git.vanillacore.net/govstack/gsrun/internal/durable"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
@@ -210,45 +210,8 @@ func (l *Lock) Bytes() []byte {
 
 // Write stores the lock at path, atomically.
 func (l *Lock) Write(path string) error {
-	err := writeFile(path, l.Bytes(), 0o644)
-	if err != nil {
+	if err := durable.WriteFile(path, l.Bytes(), 0o644); err != nil {
 		return &fault.Error{Op: "writing", Target: path, Kind: fault.Failed, Err: err}
 	}
 	return nil
-}
-
-// writeFile replaces the file at path so that a reader, or a crash, sees all
-// of it or none.
-func writeFile(path string, data []byte, mode fs.FileMode) error {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if _, err := f.Write(data); err != nil {
-		f.Close()
-		return err
-	}
-	return commit(f, path, mode)
-}
-
-// commit makes the temporary file f durable under its final name, and closes
-// it in any case.
-func commit(f *os.File, path string, mode fs.FileMode) error {
-	if err := errors.Join(f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 
+	"git.vanillacore.net/govstack/gsrun/internal/durable"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
@@ -66,20 +67,26 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, bool, error) {
 
 // Put stores a value. Once it returns, the value is durable.
 func (s *Store) Put(ctx context.Context, name string, value []byte) error {
-	_, err := s.write(ctx, name, value, os.Rename)
-	return err
+	path, data, err := s.prepare(ctx, name, value)
+	if err != nil {
+		return err
+	}
+	return storing(name, durable.WriteFile(path, data, 0o600))
 }
 
 // Create stores a value unless there is one, and returns the one that is
 // stored then and whether it is this one: of several processes that make a
 // value at once, all get that of the first.
 func (s *Store) Create(ctx context.Context, name string, value []byte) (stored []byte, created bool, err error) {
-	// A link fails where a name is taken, which a rename doesn't.
-	taken, err := s.write(ctx, name, value, os.Link)
+	path, data, err := s.prepare(ctx, name, value)
 	if err != nil {
 		return nil, false, err
 	}
-	if !taken {
+	created, err = durable.CreateFile(path, data, 0o600)
+	if err != nil {
+		return nil, false, storing(name, err)
+	}
+	if created {
 		return value, true, nil
 	}
 	have, found, err := s.Get(ctx, name)
@@ -89,69 +96,25 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (stored [
 	return have, false, err
 }
 
-// write encrypts a value into a new file, which place then gives its name. It
-// reports whether place found the name taken.
-func (s *Store) write(ctx context.Context, name string, value []byte, place func(from, to string) error) (taken bool, err error) {
+// prepare encrypts a value, and makes the folder that it will lie in.
+func (s *Store) prepare(ctx context.Context, name string, value []byte) (path string, data []byte, err error) {
 	if err := fault.FromContext(ctx); err != nil {
-		return false, err
+		return "", nil, err
 	}
-	path, err := s.path(name)
-	if err != nil {
-		return false, err
+	if path, err = s.path(name); err != nil {
+		return "", nil, err
 	}
-	data, err := s.box.Encrypt(value)
-	if err != nil {
-		return false, fault.Wrap("storing", name, err)
+	if data, err = s.box.Encrypt(value); err != nil {
+		return "", nil, fault.Wrap("storing", name, err)
 	}
-	err = s.replace(path, data, place)
-	if errors.Is(err, fs.ErrExist) {
-		return true, nil
-	}
-	if err != nil {
-		return false, &fault.Error{Op: "storing", Target: name, Kind: fault.Failed, Err: err}
-	}
-	return false, nil
+	return path, data, storing(name, durable.MkdirAll(filepath.Dir(path), 0o700))
 }
 
-func (s *Store) replace(path string, data []byte, place func(from, to string) error) error {
-	dir := filepath.Dir(path)
-	if err := s.makeDir(dir); err != nil {
-		return err
+func storing(name string, err error) error {
+	if err == nil {
+		return nil
 	}
-	f, err := os.CreateTemp(dir, ".tmp-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, werr := f.Write(data)
-	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := place(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-// makeDir makes dir and what is missing above it, and makes the new folders
-// themselves durable.
-func (s *Store) makeDir(dir string) error {
-	var missing []string
-	for d := dir; ; d = filepath.Dir(d) {
-		if _, err := os.Stat(d); err == nil || !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		missing = append(missing, d)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	for _, d := range missing {
-		if err := syncDir(filepath.Dir(d)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return &fault.Error{Op: "storing", Target: name, Kind: fault.Failed, Err: err}
 }
 
 // Delete removes a value. Removing one that isn't there is no error.
@@ -163,14 +126,7 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	err = os.Remove(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
+	if err := durable.Remove(path); err != nil {
 		return &fault.Error{Op: "deleting stored value", Target: name, Kind: fault.Failed, Err: err}
 	}
 	return nil
@@ -206,12 +162,4 @@ func (s *Store) List(ctx context.Context) ([]string, error) {
 	}
 	sort.Strings(names)
 	return names, nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
