@@ -3,6 +3,7 @@ package coreutils
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -92,15 +93,7 @@ func (in *awkRun) special(e *awkExpr) (awkValue, error) {
 		return awkNumber(float64(len(parts))), nil
 	}
 	if e.text == "match" {
-		v, err := in.eval(e.args[0])
-		if err != nil {
-			return v, err
-		}
-		pat, err := in.pattern(e.args[1])
-		if err != nil {
-			return v, err
-		}
-		re, err := in.regexp(pat)
+		v, re, err := in.matched(e)
 		if err != nil {
 			return v, err
 		}
@@ -204,4 +197,18 @@ func awkFormat(format string, args []awkValue) string {
 		}
 	}
 	return sb.String()
+}
+
+// matched evaluates the operands of a match: a text, and what it is matched against.
+func (in *awkRun) matched(e *awkExpr) (awkValue, *regexp.Regexp, error) {
+	v, err := in.eval(e.args[0])
+	if err != nil {
+		return v, nil, err
+	}
+	pat, err := in.pattern(e.args[1])
+	if err != nil {
+		return v, nil, err
+	}
+	re, err := in.regexp(pat)
+	return v, re, err
 }

@@ -173,15 +173,7 @@ func (in *awkRun) eval(e *awkExpr) (awkValue, error) {
 	case "call":
 		return in.call(e)
 	case "~", "!~":
-		v, err := in.eval(e.args[0])
-		if err != nil {
-			return v, err
-		}
-		pat, err := in.pattern(e.args[1])
-		if err != nil {
-			return v, err
-		}
-		re, err := in.regexp(pat)
+		v, re, err := in.matched(e)
 		if err != nil {
 			return v, err
 		}
