@@ -19,8 +19,22 @@ type attemptArgs struct {
 
 // attempt calls a function and returns how it ended.
 func (l *language) attempt(ctx context.Context, a attemptArgs) (any, error) {
+	before := 0
+	scope := effect.From(ctx)
+	if scope != nil {
+		before = scope.Plans()
+	}
 	v, err := starlark.Call(builtin.Thread(ctx), a.Fn, nil, nil)
 	if err == nil {
+		// Whether a change that is only planned will succeed isn't known, nor is
+		// how a read will end that depends on one.
+		u, unknown := v.(effect.Unknown)
+		if !unknown && scope != nil && scope.Plans() > before {
+			u, unknown = effect.Unknown{Of: "how what is attempted ends"}, true
+		}
+		if unknown {
+			return effect.NewStruct(starlark.StringDict{"ok": u, "value": v, "error": u}), nil
+		}
 		return effect.NewStruct(starlark.StringDict{"ok": starlark.True, "value": v, "error": starlark.None}), nil
 	}
 	if ctx.Err() != nil {

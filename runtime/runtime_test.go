@@ -333,6 +333,30 @@ main = recipe(
 	}
 }
 
+// TestAttemptInAPlan: how a change will end isn't known before it is made, so
+// nothing may be decided on it.
+func TestAttemptInAPlan(t *testing.T) {
+	src := func(call string) string {
+		return "def a():\n    \"\"\"A.\"\"\"\n    world.thing(\"first\")\n    r = attempt(lambda: " + call + ")\n    return [r.ok, r.value, r.error]\n" +
+			"main = recipe(steps = [a], outputs = lambda a: {\"a\": a})\n"
+	}
+	for call, want := range map[string]string{
+		`world.thing("b")`: "(known after apply)",
+		`world.look("b")`:  "(known after apply)", // a read under a pending change
+		`1 + 1`:            "True",
+		`fail("no")`:       "False",
+	} {
+		h := newHarness(t, "x.star", src(call))
+		_, _, res, err := h.run(t.Context(), effect.Plan, "x.star")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := res.Outputs.String(); !strings.HasPrefix(got, "struct(a = ["+want+",") {
+			t.Errorf("%s: %s, want ok to be %s", call, got, want)
+		}
+	}
+}
+
 func TestFailureLetsOthersEnd(t *testing.T) {
 	h := newHarness(t, "x.star", `
 def bad():

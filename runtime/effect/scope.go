@@ -51,11 +51,12 @@ type Scope struct {
 
 	mu      *sync.Mutex
 	pending map[string]bool // targets with a planned change
+	plans   *int            // how many changes were planned, the same ones again included
 }
 
 // NewScope returns a scope for the step at path, whose needs are given.
 func NewScope(d *Door, owner Owner, path string, needs []*Scope) *Scope {
-	return &Scope{Door: d, Owner: owner, Step: path, Needs: needs, mu: new(sync.Mutex), pending: make(map[string]bool)}
+	return &Scope{Door: d, Owner: owner, Step: path, Needs: needs, mu: new(sync.Mutex), pending: make(map[string]bool), plans: new(int)}
 }
 
 type scopeKey struct{}
@@ -101,6 +102,14 @@ func (s *Scope) setPending(target string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending[target] = true
+	*s.plans++
+}
+
+// Plans returns how many changes this step has planned so far.
+func (s *Scope) Plans() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *s.plans
 }
 
 // isPending reports whether this step, or one that it depends on, has a
