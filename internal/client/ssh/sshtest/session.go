@@ -196,24 +196,27 @@ type cutting struct {
 }
 
 func (c *cutting) Write(p []byte) (int, error) {
-	if c.s.cuts(c.n + len(p)) {
+	left, cut := c.s.cuts(c.n, len(p))
+	n, err := c.w.Write(p[:left])
+	c.n += n
+	if cut {
 		c.raw.Close()
-		return 0, io.ErrClosedPipe
+		return n, io.ErrClosedPipe
 	}
-	c.n += len(p)
-	return c.w.Write(p)
+	return n, err
 }
 
-// cuts reports whether a command that has written n bytes loses its
-// connection.
-func (s *Server) cuts(n int) bool {
+// cuts says how many of the next more bytes are sent of a command that has
+// written n, and whether it loses its connection then.
+func (s *Server) cuts(n, more int) (left int, cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.faults.CutAfter == 0 || n <= s.faults.CutAfter {
-		return false
+	if s.faults.CutAfter == 0 || n+more <= s.faults.CutAfter {
+		return more, false
 	}
+	left = max(s.faults.CutAfter-n, 0)
 	if s.faults.CutOnce {
 		s.faults.CutAfter = 0
 	}
-	return true
+	return left, true
 }
