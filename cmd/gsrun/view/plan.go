@@ -25,6 +25,20 @@ type PlanData struct {
 	// in the order in which they ended.
 	Order     []string
 	Unchanged int
+	// Err is what the plan failed with, without secrets; nil if it came to its
+	// end. What was found before is shown all the same.
+	Err error
+	// Budget is how many deletions the run may make, as effect.Door.Deletes:
+	// less than 0 means no limit.
+	Budget int
+}
+
+// deletions returns how many deletions the run would make, and whether its
+// budget has too few.
+func (p *PlanData) deletions() (n int, exceeded bool) {
+	c := countsOf(p.Changes)
+	n = c.Deleted + c.Replaced
+	return n, p.Budget >= 0 && n > p.Budget
 }
 
 // A Stop says that the plan of a step, or of one item of it, went no further.
@@ -214,19 +228,38 @@ func Plan(w io.Writer, p PlanData, o PlanOptions) error {
 	if b.Len() > 0 {
 		b.WriteByte('\n')
 	}
-	b.WriteString(verdict(countsOf(p.Changes), stops+len(root.stops)) + "\n")
+	b.WriteString(p.verdict(stops+len(root.stops), pal, o.Redactor) + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// verdict returns the last line of a plan.
-func verdict(c effect.Counts, stops int) string {
-	total := c.Changed() + c.Later
-	if total == 0 && stops == 0 {
-		return "No changes."
+// verdict returns the last lines of a plan, whose steps stopped at so many
+// places: what it found, and what stands in the way of more.
+func (p *PlanData) verdict(stops int, pal palette, r *effect.Redactor) string {
+	c := countsOf(p.Changes)
+	found := "no changes"
+	if c.Changed()+c.Later > 0 {
+		found = fmt.Sprintf("%d to create, %d to update, %d to replace, %d to delete, %d to run, %d known only after apply",
+			c.Created, c.Updated, c.Replaced, c.Deleted, c.Ran, c.Later)
 	}
-	s := fmt.Sprintf("Plan: %d to create, %d to update, %d to replace, %d to delete, %d to run, %d known only after apply.",
-		c.Created, c.Updated, c.Replaced, c.Deleted, c.Ran, c.Later)
+	var s string
+	switch {
+	case p.Err != nil:
+		s = pal.paint(statusColor(p.Err), "Plan incomplete: "+incomplete(p.Err, r)) + "; found so far: " + found + "."
+	case c.Changed()+c.Later == 0 && stops == 0:
+		s = "No changes."
+	case c.Changed()+c.Later == 0:
+		s = "Plan: no changes so far."
+	default:
+		s = "Plan: " + found + "."
+	}
+	if n, exceeded := p.deletions(); exceeded {
+		more := ""
+		if p.Err != nil || stops > 0 || c.Later > 0 {
+			more = " or more"
+		}
+		s += "\n" + pal.paint(yellow, fmt.Sprintf("The run's budget is %s: it needs --max-deletes %d%s.", plural(p.Budget, "deletion"), n, more))
+	}
 	switch {
 	case stops == 1:
 		s += "\n1 step can be planned to its end only after what comes before it is applied."
@@ -234,4 +267,15 @@ func verdict(c effect.Counts, stops int) string {
 		s += fmt.Sprintf("\n%d steps can be planned to their end only after what comes before them is applied.", stops)
 	}
 	return s
+}
+
+// incomplete returns why a plan didn't come to its end: "step gateway/nat failed".
+func incomplete(err error, r *effect.Redactor) string {
+	if statusOf(err) == statusStopped {
+		return "it was stopped"
+	}
+	if step := reasonOf(err, r).step; step != "" {
+		return "step " + clean(r.String(step)) + " failed"
+	}
+	return "it failed"
 }

@@ -2,11 +2,15 @@ package view
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
@@ -29,6 +33,81 @@ func TestPlanWithoutChanges(t *testing.T) {
 	}
 	if got := b.String(); got != "No changes.\n" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A plan that failed or was stopped says so, and that there may be more.
+func TestPlanThatFailed(t *testing.T) {
+	failed := &runtime.StepError{Step: "gateway/nat", Err: fault.Hinted(fault.Denied, "ask for rights", "no rights")}
+	counts := "1 to create, 1 to update, 1 to replace, 2 to delete, 1 to run, 1 known only after apply."
+	for name, c := range map[string]struct {
+		err            error
+		changes        []effect.Planned
+		want, status   string
+		kind, hint, of string
+	}{
+		"failed":   {failed, aPlan().Changes, "Plan incomplete: step gateway/nat failed; found so far: " + counts, "failed", "denied", "ask for rights", "step gateway/nat: no rights"},
+		"redacted": {fault.New(fault.Failed, "step a[2]: no ***"), nil, "Plan incomplete: step a[2] failed; found so far: no changes.", "failed", "failed", "", "step a[2]: no ***"},
+		"no step":  {fault.New(fault.Failed, "no outputs"), nil, "Plan incomplete: it failed; found so far: no changes.", "failed", "failed", "", "no outputs"},
+		"stopped":  {fault.New(fault.Cancelled, "interrupted"), nil, "Plan incomplete: it was stopped; found so far: no changes.", "stopped", "cancelled", "", "interrupted"},
+		"ok":       {nil, aPlan().Changes, "Plan: " + counts, "ok", "", "", ""},
+	} {
+		p := PlanData{Changes: c.changes, Err: c.err, Budget: -1}
+		var text, line bytes.Buffer
+		if err := errors.Join(Plan(&text, p, PlanOptions{}), PlanJSON(&line, p, PlanOptions{})); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+		if got := lines[len(lines)-1]; got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+		var rec PlanRecord
+		if err := json.Unmarshal(line.Bytes(), &rec); err != nil {
+			t.Fatal(err)
+		}
+		var e ErrorRecord
+		if rec.Error != nil {
+			e = *rec.Error
+		}
+		if rec.Status != c.status || e != (ErrorRecord{Kind: c.kind, Message: c.of, Hint: c.hint}) {
+			t.Errorf("%s: status %q and error %+v", name, rec.Status, rec.Error)
+		}
+	}
+}
+
+// A plan says beforehand what the run would fail by: its budget of deletions.
+func TestPlanBeyondTheBudget(t *testing.T) {
+	deletes := aPlan().Changes[5:]
+	for _, c := range []struct {
+		changes []effect.Planned
+		err     error
+		budget  int
+		want    string
+	}{
+		{deletes, nil, 0, "The run's budget is 0 deletions: it needs --max-deletes 2."},
+		{deletes, nil, 1, "The run's budget is 1 deletion: it needs --max-deletes 2."},
+		{deletes, fault.New(fault.Failed, "no"), 1, "The run's budget is 1 deletion: it needs --max-deletes 2 or more."},
+		{aPlan().Changes, nil, 0, "The run's budget is 0 deletions: it needs --max-deletes 3 or more."}, // one replaces, another isn't known yet
+		{deletes, nil, 2, ""},
+		{deletes, nil, -1, ""},
+		{nil, nil, 0, ""},
+	} {
+		p := PlanData{Changes: c.changes, Err: c.err, Budget: c.budget}
+		var text, line bytes.Buffer
+		if err := errors.Join(Plan(&text, p, PlanOptions{}), PlanJSON(&line, p, PlanOptions{})); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+		if last := lines[len(lines)-1]; c.want != "" && last != c.want || c.want == "" && strings.Contains(last, "budget") {
+			t.Errorf("budget %d: got %q, want %q", c.budget, last, c.want)
+		}
+		var rec PlanRecord
+		if err := json.Unmarshal(line.Bytes(), &rec); err != nil {
+			t.Fatal(err)
+		}
+		if d := rec.Deletions; d.Exceeded != (c.want != "") || (d.Budget == nil) != (c.budget < 0) || d.Budget != nil && *d.Budget != c.budget {
+			t.Errorf("budget %d: got %s", c.budget, line.String())
+		}
 	}
 }
 

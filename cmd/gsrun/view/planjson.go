@@ -8,11 +8,22 @@ import (
 
 // A PlanRecord is a plan as PlanJSON writes it.
 type PlanRecord struct {
-	Kind    string          `json:"kind"` // "plan"
-	Recipe  string          `json:"recipe,omitempty"`
-	Changes []PlannedRecord `json:"changes"` // in the order of the steps, within one in that of its ops
-	Stops   []StopRecord    `json:"stops"`
-	Counts  PlanCounts      `json:"counts"`
+	Kind      string          `json:"kind"` // "plan"
+	Recipe    string          `json:"recipe,omitempty"`
+	Status    string          `json:"status"`  // "ok", "failed" or "stopped"; unless it is "ok", there may be more changes than these
+	Changes   []PlannedRecord `json:"changes"` // in the order of the steps, within one in that of its ops
+	Stops     []StopRecord    `json:"stops"`
+	Counts    PlanCounts      `json:"counts"`
+	Deletions DeletionRecord  `json:"deletions"`
+	Error     *ErrorRecord    `json:"error,omitempty"` // what the plan failed with
+}
+
+// A DeletionRecord says whether the run may make the deletions that are planned,
+// those by replacing included.
+type DeletionRecord struct {
+	Planned  int  `json:"planned"`
+	Budget   *int `json:"budget"` // how many the run may make; null means no limit
+	Exceeded bool `json:"exceeded"`
 }
 
 // A PlannedRecord is one change of a plan.
@@ -45,8 +56,12 @@ type PlanCounts struct {
 func PlanJSON(w io.Writer, p PlanData, o PlanOptions) error {
 	r := o.Redactor
 	c := countsOf(p.Changes)
-	rec := PlanRecord{Kind: "plan", Recipe: r.String(p.Recipe), Changes: []PlannedRecord{}, Stops: []StopRecord{},
+	rec := PlanRecord{Kind: "plan", Recipe: r.String(p.Recipe), Status: statusOf(p.Err), Error: errorRecord(p.Err, r), Changes: []PlannedRecord{}, Stops: []StopRecord{},
 		Counts: PlanCounts{Create: c.Created, Update: c.Updated, Replace: c.Replaced, Delete: c.Deleted, Run: c.Ran, Later: c.Later, Unchanged: p.Unchanged}}
+	rec.Deletions.Planned, rec.Deletions.Exceeded = p.deletions()
+	if p.Budget >= 0 {
+		rec.Deletions.Budget = &p.Budget
+	}
 	add := func(_ int, b *branch) {
 		for _, ch := range b.changes {
 			cr := changeRecord(ch.Change, r)

@@ -109,7 +109,7 @@ func everywhere(text string, x ...any) ([]effect.Event, PlanData, SummaryData) {
 		}
 		p.Changes = append(p.Changes, effect.Planned{Step: "s " + text, Target: effect.Target{Scope: "t", Name: text}, Change: ch, Pos: text})
 	}
-	p.Recipe = text
+	p.Recipe, p.Err = text, err
 	p.Steps = []runtime.StepResult{{Path: "d " + text, Status: runtime.Deferred, Err: err}}
 	p.Stops = []Stop{{Step: "e", Err: err, Pos: text}, {Step: "f", Pos: text}}
 	fields := starlark.StringDict{"o": starlark.String(text)}

@@ -31,15 +31,33 @@ type SummaryOptions struct {
 	Redactor     *effect.Redactor // may be nil
 }
 
-// status returns "ok", "failed" or "stopped".
-func (s *SummaryData) status() string {
+// How a run or a plan ended.
+const (
+	statusOK      = "ok"
+	statusFailed  = "failed"
+	statusStopped = "stopped"
+)
+
+// statusOf returns how a run ended whose error is err.
+func statusOf(err error) string {
 	switch {
-	case s.Err == nil:
-		return "ok"
-	case fault.KindOf(s.Err) == fault.Cancelled:
-		return "stopped"
+	case err == nil:
+		return statusOK
+	case fault.KindOf(err) == fault.Cancelled:
+		return statusStopped
 	}
-	return "failed"
+	return statusFailed
+}
+
+// statusColor returns the colour in which to tell it.
+func statusColor(err error) string {
+	switch statusOf(err) {
+	case statusOK:
+		return green
+	case statusStopped:
+		return yellow
+	}
+	return red
 }
 
 // StepCounts are the numbers of steps by how they ended.
@@ -100,7 +118,6 @@ func Summary(w io.Writer, s SummaryData, o SummaryOptions) error {
 	b.WriteString("Steps:   " + p.counts(tints...) + "\n")
 	changed := byKind(s.Counts, o.ASCII)
 	b.WriteString("Changes: " + p.counts(tint{s.Counts.Changed(), "changed" + changed, yellow}, tint{s.Counts.Unchanged, "unchanged", ""}, tint{s.Counts.Failed, "failed", red}))
-	color := map[string]string{"ok": green, "stopped": yellow, "failed": red}[s.status()]
 	b.WriteString("\nTime:    " + took(s.Elapsed) + "\n")
 	what := "Run"
 	for _, part := range []string{s.Run, s.Recipe} {
@@ -110,7 +127,7 @@ func Summary(w io.Writer, s SummaryData, o SummaryOptions) error {
 			what += " of " + part
 		}
 	}
-	b.WriteString(clean(o.Redactor.String(what)) + ": " + p.paint(color, s.status()) + "\n")
+	b.WriteString(clean(o.Redactor.String(what)) + ": " + p.paint(statusColor(s.Err), statusOf(s.Err)) + "\n")
 	if rows := outputRows(s.Outputs, o); len(rows) > 0 {
 		b.WriteString("\n" + strings.Join(rows, "\n") + "\n")
 	}
@@ -207,7 +224,7 @@ type ChangeCounts struct {
 // line of an event stream.
 func SummaryJSON(w io.Writer, s SummaryData, o SummaryOptions) error {
 	c := s.Counts
-	rec := SummaryRecord{Time: stamp(s.Time), Kind: "summary", Run: o.Redactor.String(s.Run), Recipe: o.Redactor.String(s.Recipe), Status: s.status(),
+	rec := SummaryRecord{Time: stamp(s.Time), Kind: "summary", Run: o.Redactor.String(s.Run), Recipe: o.Redactor.String(s.Recipe), Status: statusOf(s.Err),
 		Steps: stepCounts(s.Steps), Elapsed: s.Elapsed.Milliseconds(), Outputs: forJSON(outputData(s.Outputs, o.Redactor)), Error: errorRecord(s.Err, o.Redactor),
 		Changes: ChangeCounts{Changed: c.Changed(), Created: c.Created, Updated: c.Updated, Replaced: c.Replaced, Deleted: c.Deleted, Ran: c.Ran, Unchanged: c.Unchanged, Failed: c.Failed}}
 	_, err := w.Write(jsonLine(rec))
