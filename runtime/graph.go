@@ -28,9 +28,18 @@ func (r *Recipe) check() []error {
 			}
 		}
 	}
+	uses := make(map[string]*Step)
 	for _, s := range r.Steps {
 		for _, fn := range s.functions() {
 			known(fn, "step "+s.Name)
+		}
+		if s.Use != nil {
+			key := s.Use.Path + "@" + s.Instance
+			if twin := uses[key]; twin != nil {
+				errs = append(errs, at(s.pos, fault.Hinted(fault.Invalid, "give one of them instance = \"NAME\", which becomes part of names and owner marks",
+					"steps %s and %s use the recipe %s alike: both would own the same things", twin.Name, s.Name, s.Use.Path)))
+			}
+			uses[key] = s
 		}
 		if s.original == nil && s.Fn != nil && hasParam(s.Fn, paramOriginal) {
 			errs = append(errs, at(s.pos, fault.Hinted(fault.Invalid, "pass it to extend(wrap = {...})", "step %s takes `original`, but wraps nothing", s.Name)))

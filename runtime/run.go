@@ -38,6 +38,7 @@ const (
 	OK       Status = "ok"
 	Skipped  Status = "skipped"
 	Failed   Status = "failed"
+	Stopped  Status = "stopped"  // the run was cancelled while it ran
 	Deferred Status = "deferred" // its plan stopped at a value that isn't known yet
 	NotRun   Status = "not run"  // another failed first
 )
@@ -73,7 +74,7 @@ func (e *Engine) Run(ctx context.Context, r *Recipe, o Options) (*Result, error)
 	if o.Site.Values == nil {
 		o.Site.Values = effect.NewStruct(nil)
 	}
-	x := &run{engine: e, opts: o, codec: effect.Codec{Vault: o.Vault}}
+	x := &run{engine: e, opts: o, codec: effect.Codec{Vault: o.Vault, Redactor: o.Door.Redactor}}
 	owner := effect.Owner{Site: o.Site.Name, Recipe: r.Path}
 	root := &inst{run: x, recipe: r, owner: owner}
 	out, err := root.execute(ctx, o.Inputs)
@@ -133,8 +134,11 @@ type node struct {
 // outputs.
 func (in *inst) execute(ctx context.Context, inputs starlark.StringDict) (starlark.Value, error) {
 	inputs.Freeze()
-	in.inputs = effect.NewStruct(inputs)
-	in.inputs.Freeze()
+	fields := make(map[string]any, len(inputs))
+	for name, v := range inputs {
+		fields[name] = v
+	}
+	in.inputs = effect.NewObject("ctx.inputs", fields)
 	in.nodes = make(map[string]*node, len(in.recipe.Steps))
 	all := make([]*node, 0, len(in.recipe.Steps))
 	for _, s := range in.recipe.Steps {

@@ -373,12 +373,14 @@ def after(bad):
 
 main = recipe(steps = [bad, good, after])
 `)
-	release := make(chan struct{})
+	begun, release := make(chan struct{}), make(chan struct{})
 	h.w.fail = func(name string) error {
 		if name == "bad" {
+			<-begun // the other runs when this one fails
 			defer close(release)
 			return fault.Hinted(fault.Denied, "ask", "not allowed")
 		}
+		close(begun)
 		<-release
 		return nil
 	}

@@ -33,6 +33,9 @@ func (in *inst) step(ctx context.Context, n *node) error {
 			err = &StepError{Step: n.scope.Step, Err: err}
 		}
 		res.Err = err
+		if fault.KindOf(err) == fault.Cancelled {
+			res.Status = Stopped
+		}
 	case value == nil:
 		res.Status = Skipped
 		value = starlark.None
@@ -110,7 +113,7 @@ func (in *inst) result(ctx context.Context, n *node) (starlark.Value, error) {
 				return nil
 			}
 			if err != nil {
-				return fmt.Errorf("item %d (%s): %w", i, show(item), err)
+				return fmt.Errorf("item %d: %w", i, err)
 			}
 			results[i] = v
 			return nil

@@ -281,8 +281,10 @@ main = recipe(steps = [quick, slow])
 		t.Errorf("what was deferred did not run:\n%s", said.String())
 	}
 	code, out, errs := gsrun(t, "runs", "list", "--site", site, "--output", "json")
-	var runs []struct{ Status string }
-	if err := json.Unmarshal([]byte(out), &runs); err != nil || code != 0 || len(runs) != 1 || runs[0].Status != "cancelled" {
+	var runs []struct {
+		Status string `json:"status"`
+	}
+	if err := json.Unmarshal([]byte(out), &runs); err != nil || code != 0 || len(runs) != 1 || runs[0].Status != "stopped" {
 		t.Errorf("runs: %d %s %s (%v)", code, out, errs, err)
 	}
 }

@@ -30,6 +30,7 @@ type runFlags struct {
 func (f *runFlags) add(c *cobra.Command) {
 	f.place.flags(c.Flags())
 	c.Flags().StringVarP(&f.output, "output", "o", "auto", "auto, tree, plain or json")
+	c.Flags().IntVar(&f.maxDeletes, "max-deletes", -1, "deletions that a run may make; -1 means limits.deletes of the site, which is 0 if it says nothing")
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show what didn't need to change, too")
 }
 
@@ -43,7 +44,6 @@ func (a *app) runCmd() *cobra.Command {
 		ValidArgsFunction:  a.completeRecipe,
 	}
 	f.add(c)
-	c.Flags().IntVar(&f.maxDeletes, "max-deletes", 0, "deletions that the run may make; default: limits.deletes of the site")
 	c.Flags().StringVar(&f.outputs, "outputs", "", "write the outputs to this `file` as JSON, without those that are secret")
 	c.RunE = func(cmd *cobra.Command, args []string) error { return a.runRecipe(cmd, args, &f) }
 	return c
@@ -156,7 +156,7 @@ func (a *app) runRecipe(cmd *cobra.Command, args []string, f *runFlags) (err err
 	door, v := a.door(effect.Apply, view.Running, f, nil)
 	door.Recorder, door.Guard = j, lock.Check
 	door.Deletes = x.site.Limits.Deletes
-	if f.maxDeletes > 0 {
+	if f.maxDeletes >= 0 {
 		door.Deletes = f.maxDeletes
 	}
 	res, runErr := x.engine.Run(ctx, x.recipe, runtime.Options{
@@ -175,7 +175,11 @@ func (a *app) runRecipe(cmd *cobra.Command, args []string, f *runFlags) (err err
 		if endErr != nil {
 			a.complain(endErr)
 		}
-		return &exitCode{code: fault.KindOf(runErr).ExitCode()}
+		code := fault.KindOf(runErr).ExitCode()
+		if code == fault.Invalid.ExitCode() && door.Counts().Changed() > 0 {
+			code = fault.Failed.ExitCode() // something was touched
+		}
+		return &exitCode{code: code}
 	}
 	if f.outputs != "" {
 		sumErr = errors.Join(sumErr, writeOutputs(f.outputs, res.Outputs))
@@ -188,7 +192,7 @@ func endStatus(err error) string {
 	case err == nil:
 		return "ok"
 	case fault.KindOf(err) == fault.Cancelled:
-		return "cancelled"
+		return "stopped"
 	}
 	return "failed"
 }
@@ -203,5 +207,9 @@ func (a *app) summary(f *runFlags, door *effect.Door, s view.SummaryData) error 
 
 // report says what went wrong in a run, and where.
 func (a *app) report(e *runtime.Engine, door *effect.Door, err error) {
+	if fault.KindOf(err) == fault.Cancelled {
+		fmt.Fprintln(a.stderr, "gsrun: stopped; run it again to go on")
+		return
+	}
 	fmt.Fprint(a.stderr, door.Redactor.String(e.Explain(err).String()))
 }

@@ -64,7 +64,7 @@ func (a *app) runsCmd() *cobra.Command {
 		},
 	}
 	for _, sub := range []*cobra.Command{list, show} {
-		sub.Flags().StringVar(&output, "output", "text", "text or json")
+		sub.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	}
 	c.AddCommand(list, show)
 	return c

@@ -36,10 +36,14 @@ type Vault interface {
 //	{"$dict": [[key, value]]}    a dict with keys that aren't strings, or that begin with $
 //	{"$bytes": "base64"}         bytes
 //	{"$secret": "sealed"}        a secret
+//	{"$sealed": "sealed"}        a text that isn't declared secret, but holds one
 //	{"$unknown": "of what"}      a value not known before it is applied
 //
 // Tuples become lists. Dicts keep their order.
-type Codec struct{ Vault Vault }
+type Codec struct {
+	Vault    Vault
+	Redactor *Redactor // finds the texts that hold a secret; nil finds none
+}
 
 // Encode returns the journal's form of v.
 func (c Codec) Encode(v starlark.Value) ([]byte, error) {
@@ -67,6 +71,9 @@ func (c Codec) encode(b *bytes.Buffer, v starlark.Value, depth int) error {
 		if !utf8.ValidString(string(v)) {
 			return fault.Hinted(fault.Invalid, "use bytes", "a string isn't valid UTF-8")
 		}
+		if c.Redactor.String(string(v)) != string(v) {
+			return c.seal(b, "$sealed", SecretOf(string(v), ""))
+		}
 		encodeString(b, string(v))
 	case starlark.Bytes:
 		b.WriteString(`{"$bytes":"` + base64.StdEncoding.EncodeToString([]byte(v)) + `"}`)
@@ -75,16 +82,7 @@ func (c Codec) encode(b *bytes.Buffer, v starlark.Value, depth int) error {
 		encodeString(b, v.Of)
 		b.WriteByte('}')
 	case *Secret:
-		if c.Vault == nil {
-			return fault.New(fault.Invalid, "a secret can't be kept here")
-		}
-		sealed, err := c.Vault.Seal(v)
-		if err != nil {
-			return err
-		}
-		b.WriteString(`{"$secret":`)
-		encodeString(b, sealed)
-		b.WriteByte('}')
+		return c.seal(b, "$secret", v)
 	case *starlark.Dict:
 		return c.encodeDict(b, v, depth)
 	case *starlark.List, starlark.Tuple:
@@ -92,6 +90,21 @@ func (c Codec) encode(b *bytes.Buffer, v starlark.Value, depth int) error {
 	default:
 		return c.encodeFields(b, v, depth)
 	}
+	return nil
+}
+
+// seal writes a secret under the given key.
+func (c Codec) seal(b *bytes.Buffer, key string, s *Secret) error {
+	if c.Vault == nil {
+		return fault.New(fault.Invalid, "a secret can't be kept here")
+	}
+	sealed, err := c.Vault.Seal(s)
+	if err != nil {
+		return err
+	}
+	b.WriteString(`{"` + key + `":`)
+	encodeString(b, sealed)
+	b.WriteByte('}')
 	return nil
 }
 
@@ -333,13 +346,16 @@ func (c Codec) decodeSpecial(ctx context.Context, d *json.Decoder, key string) (
 		return starlark.Bytes(raw), err
 	case "$unknown":
 		return Unknown{Of: text}, nil
-	case "$secret":
+	case "$secret", "$sealed":
 		if c.Vault == nil {
 			return nil, fault.New(fault.Invalid, "a stored secret can't be opened here")
 		}
 		s, err := c.Vault.Open(ctx, text)
 		if err != nil {
 			return nil, err
+		}
+		if key == "$sealed" {
+			return starlark.String(s.plain), nil
 		}
 		return s, nil
 	}

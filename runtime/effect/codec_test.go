@@ -59,6 +59,16 @@ func TestCodecRoundTrip(t *testing.T) {
 	if err != nil || back.(*starlark.List).Index(0).(*Secret).Reveal() != "correct horse" {
 		t.Errorf("secret: %v %v", back, err)
 	}
+	r := new(Redactor)
+	r.Add("correct horse")
+	c := Codec{Vault: plainVault{}, Redactor: r}
+	form, err = c.Encode(starlark.String("it printed correct horse."))
+	if err != nil || strings.Contains(string(form), "correct") {
+		t.Errorf("a text that holds a secret: %s %v", form, err)
+	}
+	if back, err := c.Decode(t.Context(), form); err != nil || back != starlark.String("it printed correct horse.") {
+		t.Errorf("it comes back as it was: %v %v", back, err)
+	}
 	for _, v := range []starlark.Value{starlark.NewBuiltin("f", nil), SecretOf("correct horse", ""), starlark.String("\xff")} {
 		if _, err := (Codec{}).Encode(v); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%s: %v", v.Type(), err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -197,10 +198,14 @@ func (d *Door) do(ctx context.Context, s *Scope, op Op) (State, error) {
 			}
 			err = interrupted(fault.FromContext(ctx), last, err)
 		}
-		err = fault.Wrap("", t.String(), err)
-		d.mu.Lock()
-		d.counts.Failed++
-		d.mu.Unlock()
+		if !strings.HasPrefix(err.Error(), t.String()+":") && !strings.HasPrefix(err.Error(), t.String()+" ") {
+			err = fault.Wrap("", t.String(), err)
+		}
+		if fault.KindOf(err) != fault.Cancelled {
+			d.mu.Lock()
+			d.counts.Failed++
+			d.mu.Unlock()
+		}
 		d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: changed, Err: err, Elapsed: d.Clock.Now().Sub(start)})
 		return State{}, err
 	}

@@ -258,11 +258,15 @@ func (s *Store) Read(run string) (entries []Entry, torn bool, err error) {
 
 // A Summary is a run in a list of runs.
 type Summary struct {
-	Run, Recipe, Site, Holder string
-	Start, End                time.Time // End is zero if the run didn't end by itself
-	Status                    string    // "ok", "failed", "cancelled"; "interrupted" if it didn't end by itself
-	Changed                   int
-	Error                     string
+	Run     string    `json:"run"`
+	Recipe  string    `json:"recipe"`
+	Site    string    `json:"site"`
+	Holder  string    `json:"holder"`
+	Start   time.Time `json:"start"`
+	End     time.Time `json:"end,omitzero"` // zero if the run didn't end by itself
+	Status  string    `json:"status"`       // "ok", "failed", "stopped"; "unfinished" if it runs or was killed; "unreadable"
+	Changed int       `json:"changed"`
+	Error   string    `json:"error,omitempty"`
 }
 
 // Runs lists the runs in the store, the newest first.
@@ -279,7 +283,9 @@ func (s *Store) Runs() ([]Summary, error) {
 		}
 		entries, _, err := s.Read(id)
 		if err != nil {
-			return nil, err
+			// One that can't be read doesn't hide the others.
+			out = append(out, Summary{Run: id, Status: "unreadable", Error: err.Error()})
+			continue
 		}
 		if len(entries) > 0 {
 			out = append(out, summarize(entries))
@@ -291,7 +297,7 @@ func (s *Store) Runs() ([]Summary, error) {
 
 func summarize(entries []Entry) Summary {
 	first, last := entries[0], entries[len(entries)-1]
-	s := Summary{Run: first.Run, Recipe: first.Recipe, Site: first.Site, Holder: first.Holder, Start: first.Time, Status: "interrupted"}
+	s := Summary{Run: first.Run, Recipe: first.Recipe, Site: first.Site, Holder: first.Holder, Start: first.Time, Status: "unfinished"}
 	if last.Type == TypeEnd {
 		s.End, s.Status, s.Changed, s.Error = last.Time, last.Status, last.Changed, last.Error
 		return s

@@ -48,7 +48,7 @@ func TestIntentIsOnDiskBeforeItReturns(t *testing.T) {
 		t.Errorf("intent: %+v", e)
 	}
 	runs, err := s.Runs()
-	if err != nil || len(runs) != 1 || runs[0].Status != "interrupted" {
+	if err != nil || len(runs) != 1 || runs[0].Status != "unfinished" {
 		t.Errorf("runs: %+v, %v", runs, err)
 	}
 }
@@ -119,6 +119,15 @@ func TestOtherVersionAndGarbage(t *testing.T) {
 	}
 	if _, _, err := s.Read("g"); err == nil || !strings.Contains(err.Error(), "g.jsonl line 2") {
 		t.Errorf("garbage: %v", err)
+	}
+	start(t, s, "fine")
+	runs, err := s.Runs()
+	status := make(map[string]string)
+	for _, r := range runs {
+		status[r.Run] = r.Status
+	}
+	if err != nil || status["g"] != "unreadable" || status["v"] != "unreadable" || status["fine"] != "unfinished" {
+		t.Errorf("runs: %v %v", status, err)
 	}
 	if _, _, err := s.Read("none"); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("missing: %v", err)
