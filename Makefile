@@ -31,10 +31,11 @@ check: generate ## fails if what is generated isn't committed
 	git diff --exit-code
 	@test -z "$$(git status --porcelain)" || { git status --short; exit 1; }
 
-demo: build ## the main job in the lab, twice: the second time changes nothing
-	bin/gsrun lab up
-	bin/gsrun recipes/bootstrap.star --lab; s=$$?; test $$s = 0 || { bin/gsrun lab down; exit $$s; }
-	bin/gsrun recipes/bootstrap.star --lab; s=$$?; bin/gsrun lab down; exit $$s
+demo: build ## the main job in a lab of its own, twice: the second time changes nothing
+	@export GSRUN_LAB_DIR=$$(mktemp -d)/lab; trap 'bin/gsrun lab down; rmdir $$(dirname $$GSRUN_LAB_DIR)' EXIT; \
+	bin/gsrun lab up && for n in 1 2; do \
+		printf '\n$$ gsrun recipes/bootstrap.star --lab\n'; bin/gsrun recipes/bootstrap.star --lab || exit; \
+	done
 
 bench: build ## figures, one a line; ONLY=name for one group
 	$(GO) run ./internal/bench -only "$(ONLY)" -gsrun bin/gsrun

@@ -72,7 +72,7 @@ func (r *Recipe) extend(thread *starlark.Thread, a extendArgs) (starlark.Value, 
 	c.Inputs = slices.Clone(r.Inputs)
 	c.Path = recipePath(p.id)
 	c.pos, c.loader = pos, p.loader
-	c.stale = slices.Clone(r.stale)
+	c.stale, c.removed = slices.Clone(r.stale), slices.Clone(r.removed)
 	e := &extension{r: &c, place: p, pos: pos, change: make(map[string]string)}
 	e.replace(a.Replace)
 	e.wrap(a.Wrap)
@@ -207,6 +207,7 @@ func (e *extension) remove(v starlark.Value) {
 		if i := e.at("remove", name); i >= 0 {
 			e.r.Steps = slices.Delete(e.r.Steps, i, i+1)
 			e.change[name] = "removed"
+			e.r.removed = append(e.r.removed, name)
 		}
 	}
 }
@@ -291,6 +292,9 @@ func (e *extension) check() []error {
 
 // Stale lists the overrides in r whose pins no longer hold.
 func (r *Recipe) Stale() []Stale { return r.stale }
+
+// Removed lists the steps that overrides left out.
+func (r *Recipe) Removed() []string { return r.removed }
 
 // Digest returns the digest of the step's source, as `of` pins it.
 func (s *Step) Digest(l *Loader) (string, error) {

@@ -22,10 +22,11 @@ type Recipe struct {
 	Steps   []*Step
 	Outputs *starlark.Function // nil for none
 
-	index  map[string]*Step
-	stale  []Stale
-	pos    syntax.Position // of the call that made it
-	loader *Loader
+	index   map[string]*Step
+	stale   []Stale
+	removed []string
+	pos     syntax.Position // of the call that made it
+	loader  *Loader
 }
 
 // A NamedInput is one input of a recipe.

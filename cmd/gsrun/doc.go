@@ -75,7 +75,7 @@ func docText(name string) (string, bool) {
 				found = true
 			case strings.HasPrefix(full, name+"."):
 				first, _, _ := strings.Cut(f.Doc, ". ")
-				fmt.Fprintf(&b, "  %-44s %s\n", f.Signature(full), strings.TrimSuffix(first, "."))
+				fmt.Fprintf(&b, "%s\n    %s.\n", f.Signature(full), strings.TrimSuffix(first, "."))
 				found = true
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"git.vanillacore.net/govstack/gsrun/runtime"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
 func (a *app) explainCmd() *cobra.Command {
@@ -36,6 +37,9 @@ func (a *app) explainCmd() *cobra.Command {
 			if err := t.Flush(); err != nil {
 				return err
 			}
+			if removed := r.Removed(); len(removed) > 0 {
+				fmt.Fprintf(w, "\nRemoved: %s\n", strings.Join(removed, ", "))
+			}
 			for _, st := range r.Stale() {
 				fmt.Fprintf(w, "\nStale: %s pins %s of step %s, which is now %s\n", st.Pos, st.Pinned, st.Step, st.Now)
 			}
@@ -58,7 +62,7 @@ func explainInputs(w io.Writer, r *runtime.Recipe, site map[string]any) {
 			value, from = in.Default.String(), "default"
 		}
 		if v, ok := site[in.Name]; ok {
-			value, from = fmt.Sprint(v), "site.yaml"
+			value, from = effect.ToStarlark(v).String(), "site.yaml"
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", in.Name, value, from)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 )
 
 // recipeArgs takes apart the arguments of a verb that takes a recipe and its
@@ -22,10 +23,11 @@ type recipeArgs struct {
 }
 
 // parseRecipe sets the flags of the verb, and returns the recipe and the texts
-// of its inputs. An input is given as --name VALUE or --name=VALUE; what it may
-// be is known once the recipe is loaded, so nothing is refused here but what
-// can't be an input at all.
-func parseRecipe(cmd *cobra.Command, args []string) (recipeArgs, error) {
+// of its inputs. An input is given as --name VALUE or --name=VALUE; --name
+// alone is true if switches, which is asked once the recipe is known, has it.
+// What an input may be is known once the recipe is loaded, so nothing is
+// refused here but what can't be an input at all.
+func parseRecipe(cmd *cobra.Command, args []string, switches func(recipe string) map[string]bool) (recipeArgs, error) {
 	out := recipeArgs{inputs: make(map[string]string)}
 	flags := cmd.Flags()
 	for i := 0; i < len(args); i++ {
@@ -45,7 +47,11 @@ func parseRecipe(cmd *cobra.Command, args []string) (recipeArgs, error) {
 				continue
 			}
 			if out.recipe != "" {
-				return out, fault.Hinted(fault.Invalid, "give inputs as --name VALUE", "unexpected argument %q: there is a recipe already, %s", arg, out.recipe)
+				hint := "give inputs as --name VALUE"
+				if near := builtin.Nearest(out.recipe, verbs); near != "" {
+					hint = "did you mean " + near + "?"
+				}
+				return out, fault.Hinted(fault.Invalid, hint, "unexpected argument %q: there is a recipe already, %s", arg, out.recipe)
 			}
 			out.recipe = arg
 			continue
@@ -54,6 +60,10 @@ func parseRecipe(cmd *cobra.Command, args []string) (recipeArgs, error) {
 		own := flags.Lookup(name)
 		if own != nil && own.NoOptDefVal != "" && !hasValue {
 			value, hasValue = own.NoOptDefVal, true
+		}
+		key := strings.ReplaceAll(name, "-", "_")
+		if !hasValue && own == nil && out.recipe != "" && switches(out.recipe)[key] {
+			value, hasValue = "true", true
 		}
 		if !hasValue {
 			if i+1 >= len(args) {
@@ -68,7 +78,6 @@ func parseRecipe(cmd *cobra.Command, args []string) (recipeArgs, error) {
 			}
 			continue
 		}
-		key := strings.ReplaceAll(name, "-", "_")
 		if _, twice := out.inputs[key]; twice {
 			return out, fault.New(fault.Invalid, "--%s is given twice", name)
 		}
@@ -111,6 +120,9 @@ func recipeHelp(cmd *cobra.Command, name string, r *runtime.Recipe) {
 		set.SortFlags = false
 		for _, in := range r.Inputs {
 			set.Var(&inputFlag{in: in}, strings.ReplaceAll(in.Name, "_", "-"), inputUsage(in))
+			if in.Kind == "bool" {
+				set.Lookup(strings.ReplaceAll(in.Name, "_", "-")).NoOptDefVal = "true"
+			}
 		}
 		fmt.Fprint(w, set.FlagUsages())
 	}
@@ -156,6 +168,9 @@ func (f *inputFlag) String() string {
 
 func (f *inputFlag) Set(string) error { return nil }
 func (f *inputFlag) Type() string     { return f.in.Kind }
+
+// IsBoolFlag makes the help show that the flag needs no value.
+func (f *inputFlag) IsBoolFlag() bool { return f.in.Kind == "bool" }
 
 func sortedNames[V any](m map[string]V) []string {
 	names := make([]string, 0, len(m))

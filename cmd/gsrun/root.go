@@ -2,7 +2,6 @@ package main
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -46,7 +45,7 @@ func (a *app) root() *cobra.Command {
 
 // shorthand makes `gsrun FILE ...` of `gsrun run FILE ...`.
 func (a *app) shorthand(root *cobra.Command, args []string) []string {
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" {
 		return args
 	}
 	for _, c := range root.Commands() {

@@ -52,7 +52,7 @@ func (a *app) runCmd() *cobra.Command {
 // begin parses the arguments of a verb that runs a recipe. It returns nil if
 // that was a call for help, which was given.
 func (a *app) begin(cmd *cobra.Command, args []string, f *runFlags) (*session, starlark.StringDict, map[string]string, error) {
-	given, err := parseRecipe(cmd, args)
+	given, err := parseRecipe(cmd, args, func(recipe string) map[string]bool { return a.switches(cmd, recipe, f) })
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -94,6 +94,20 @@ func (a *app) begin(cmd *cobra.Command, args []string, f *runFlags) (*session, s
 		return nil, nil, nil, errors.Join(err, x.close())
 	}
 	return x, inputs, given.inputs, nil
+}
+
+// switches returns the inputs of a recipe that are true or false. What is
+// wrong with the recipe is told later.
+func (a *app) switches(cmd *cobra.Command, recipe string, f *runFlags) map[string]bool {
+	_, r, _, _, err := a.loadOnly(cmd.Context(), recipe, f.place)
+	if err != nil {
+		return nil
+	}
+	out := make(map[string]bool)
+	for _, in := range r.Inputs {
+		out[in.Name] = in.Kind == "bool"
+	}
+	return out
 }
 
 func (a *app) help(cmd *cobra.Command, recipe string, f *runFlags) error {

@@ -17,6 +17,7 @@ import (
 	"git.vanillacore.net/govstack/gsrun/internal/site"
 	"git.vanillacore.net/govstack/gsrun/recipes"
 	"git.vanillacore.net/govstack/gsrun/runtime"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
@@ -120,8 +121,35 @@ func findRecipe(name string, s *site.Site) (source, error) {
 		return source{}, &fault.Error{Op: "reading the embedded recipes", Kind: fault.Internal, Err: err}
 	}
 	src.layers = append(src.layers, runtime.Layer{Name: "embedded", Prefix: "(embedded)", Recipes: recipes.FS, Files: files})
-	return src, nil
+	return src, src.check(name)
 }
+
+// check returns an error if no layer has the recipe. The hint is what was
+// probably meant: a recipe or a verb.
+func (src source) check(name string) error {
+	var looked, known []string
+	for _, l := range src.layers {
+		if _, err := fs.Stat(l.Recipes, src.path); err == nil {
+			return nil
+		}
+		looked = append(looked, l.Prefix)
+		files, err := fs.Glob(l.Recipes, "*.star")
+		if err != nil {
+			continue
+		}
+		for _, f := range files {
+			known = append(known, strings.TrimSuffix(f, ".star"))
+		}
+	}
+	hint := "recipes are files that end in .star"
+	if near := builtin.Nearest(strings.TrimSuffix(src.path, ".star"), append(known, verbs...)); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return fault.Hinted(fault.Invalid, hint, "there is no recipe %s: no file %s in %s", name, src.path, strings.Join(looked, ", "))
+}
+
+// verbs are those that a misspelled recipe may have been meant to be.
+var verbs = []string{"run", "plan", "check", "graph", "explain", "runs", "doc", "lab", "vendor", "version", "completion", "help"}
 
 func folderLayer(name, recipesDir, filesDir string) runtime.Layer {
 	return runtime.Layer{Name: name, Prefix: display(recipesDir), Recipes: os.DirFS(recipesDir), Files: os.DirFS(filesDir)}
