@@ -52,6 +52,10 @@ func (a *app) planRecipe(cmd *cobra.Command, args []string, f *planFlags) (err e
 		ID: id, Site: runtimeSite(x.site), Inputs: inputs, Door: door, Vault: x.vault})
 	closeErr := v.Close()
 	data := view.PlanData{Recipe: x.recipe.Path, Changes: door.Planned(), Steps: res.Steps, Stops: stops.All(), Order: stepOrder(x.recipe, ""), Unchanged: door.Counts().Unchanged}
+	data.Err, data.Budget = door.Redacted(runErr), x.site.Limits.Deletes
+	if f.maxDeletes >= 0 {
+		data.Budget = f.maxDeletes
+	}
 	t := a.terminal(a.stdout)
 	opts := view.PlanOptions{Color: t.Color, ASCII: t.ASCII, Full: f.full, Redactor: door.Redactor}
 	write := view.Plan
