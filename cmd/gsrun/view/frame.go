@@ -199,7 +199,11 @@ func (f *frame) line(n *node, depth int) string {
 
 // doing returns what a step is doing now, or did.
 func (f *frame) doing(n *node) string {
-	counts := tally(n.counts.changed, n.counts.unchanged, n.counts.failed, f.m.cfg.Verb)
+	of := n.counts
+	if n.state == stopped {
+		of.stopped = 0 // the line says so already
+	}
+	counts := of.tally(f.m.cfg.Verb)
 	switch n.state {
 	case skipped:
 		return f.paint(dim, "skipped")
@@ -264,7 +268,7 @@ func (f *frame) totals() string {
 		}
 	}
 	text := "  " + steps
-	if n := tally(c.changed, c.unchanged, c.failed, f.m.cfg.Verb); n != "" {
+	if n := c.tally(f.m.cfg.Verb); n != "" {
 		text += f.paint(dim, " | ") + n
 	}
 	return text + f.paint(dim, " | "+took(f.now.Sub(f.m.start)))

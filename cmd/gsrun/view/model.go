@@ -31,13 +31,11 @@ type node struct {
 	state      state
 	start      time.Time
 	elapsed    time.Duration // once it ended
-	counts     effectCounts  // of its parts, too
+	counts     opCount       // of its parts, too
 	ops        []op          // changes under way
 	note       string        // what it is doing now, beside its ops
 	noteColor  string
 }
-
-type effectCounts struct{ changed, unchanged, failed int }
 
 // An op is a change under way.
 type op struct {
@@ -167,9 +165,11 @@ func (m *model) endOp(e effect.Event) {
 		}
 	}
 	n.note = ""
-	var add effectCounts
+	var add opCount
 	switch kind := fault.KindOf(e.Err); {
-	case kind == fault.Deferred, kind == fault.Cancelled:
+	case kind == fault.Deferred:
+	case kind == fault.Cancelled:
+		add.stopped = 1
 	case e.Err != nil:
 		add.failed = 1
 	case e.Change == nil || e.Change.Kind == effect.None:
@@ -177,11 +177,7 @@ func (m *model) endOp(e effect.Event) {
 	case e.Change.Kind != effect.Later:
 		add.changed = 1
 	}
-	n.each(func(n *node) {
-		n.counts.changed += add.changed
-		n.counts.unchanged += add.unchanged
-		n.counts.failed += add.failed
-	})
+	n.each(func(n *node) { n.counts.add(add) })
 }
 
 // end ends a step, and its items, which have no end of their own.
@@ -196,8 +192,10 @@ func (m *model) end(e effect.Event, s state) {
 		if p.isItem() && p.state == running {
 			p.state, p.elapsed = s, e.Time.Sub(p.start)
 			switch {
-			case s != failed || p.counts.failed > 0:
-			case len(p.ops) > 0:
+			case s != failed && s != stopped:
+			case p.counts.failed > 0:
+				p.state = failed
+			case len(p.ops) > 0 || p.counts.stopped > 0 || s == stopped:
 				p.state = stopped
 			default:
 				p.state = ok

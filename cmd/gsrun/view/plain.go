@@ -45,14 +45,12 @@ type teller struct {
 
 // told is what was told of a step.
 type told struct {
-	seen      map[string]string // by target: what a wait saw last
-	progress  string
-	at        time.Time // of the last line on progress
-	failed    []string  // what ops failed with
-	items     []string  // the paths of the items of a step that fans out
-	changed   int
-	unchanged int
-	failures  int
+	seen     map[string]string // by target: what a wait saw last
+	progress string
+	at       time.Time // of the last line on progress
+	failed   []string  // what ops failed with
+	items    []string  // the paths of the items of a step that fans out
+	counts   opCount
 }
 
 func newTeller(c Config) teller {
@@ -148,25 +146,25 @@ func (t *teller) stepEnd(e effect.Event) string {
 	t.forget(e.Step)
 	if e.Err == nil {
 		text := "ok"
-		if n := tally(s.changed, s.unchanged, s.failures, t.cfg.Verb); n != "" {
+		if n := s.counts.tally(t.cfg.Verb); n != "" {
 			text += ", " + n
 		}
 		return t.line(e.Step, green, text+" ("+took(e.Elapsed)+")")
 	}
 	r := reasonOf(e.Err, t.cfg.Redactor)
-	head := "FAILED (" + took(e.Elapsed) + ")"
-	if r.kind == fault.Cancelled {
+	head, color := "FAILED ("+took(e.Elapsed)+")", statusColor(e.Err)
+	if statusOf(e.Err) == statusStopped {
 		head = "stopped (" + took(e.Elapsed) + ")"
 	}
 	if r.step != "" && r.step != e.Step {
-		return t.line(e.Step, red, head+" in "+clean(t.cfg.Redactor.String(r.step)))
+		return t.line(e.Step, color, head+" in "+clean(t.cfg.Redactor.String(r.step)))
 	}
 	for _, f := range s.failed {
 		if strings.Contains(r.message, f) {
-			return t.line(e.Step, red, head)
+			return t.line(e.Step, color, head)
 		}
 	}
-	return t.line(e.Step, red, head+": "+r.message) + t.hint(e.Step, r)
+	return t.line(e.Step, color, head+": "+r.message) + t.hint(e.Step, r)
 }
 
 func (t *teller) opEnd(e effect.Event) string {
@@ -174,25 +172,37 @@ func (t *teller) opEnd(e effect.Event) string {
 	if e.Err != nil {
 		r := reasonOf(e.Err, t.cfg.Redactor)
 		switch r.kind {
-		case fault.Deferred, fault.Cancelled:
+		case fault.Deferred:
 			return ""
+		case fault.Cancelled:
+			return t.opStopped(e, target)
 		}
 		t.count(e.Step, func(s *told) {
-			s.failures++
+			s.counts.failed++
 			s.failed = append(s.failed, r.message)
 		})
 		return t.line(e.Step, red, "failed after "+took(e.Elapsed)+": "+withTarget(target, r.message)) + t.hint(e.Step, r)
 	}
 	if e.Change == nil || e.Change.Kind == effect.None {
-		t.count(e.Step, func(s *told) { s.unchanged++ })
+		t.count(e.Step, func(s *told) { s.counts.unchanged++ })
 		if !t.cfg.Verbose {
 			return ""
 		}
 		return t.line(e.Step, dim, "unchanged "+target+" ("+took(e.Elapsed)+")")
 	}
-	t.count(e.Step, func(s *told) { s.changed++ })
+	t.count(e.Step, func(s *told) { s.counts.changed++ })
 	w := wordFor(e.Change.Kind, t.cfg.ASCII)
 	return t.line(e.Step, w.color, w.done+" "+target+t.fieldNames(e.Change)+" ("+took(e.Elapsed)+")")
+}
+
+// opStopped tells of a change that was under way when the run was stopped: it
+// may have been made or not.
+func (t *teller) opStopped(e effect.Event, target string) string {
+	t.count(e.Step, func(s *told) { s.counts.stopped++ })
+	if e.Change == nil {
+		return ""
+	}
+	return t.line(e.Step, yellow, "stopped while "+wordFor(e.Change.Kind, t.cfg.ASCII).now+" "+target+" ("+took(e.Elapsed)+")")
 }
 
 func (t *teller) opPlan(e effect.Event) string {
@@ -205,7 +215,7 @@ func (t *teller) opPlan(e effect.Event) string {
 	if e.Change.Kind == effect.Later {
 		text = "may change " + target
 	} else {
-		t.count(e.Step, func(s *told) { s.changed++ })
+		t.count(e.Step, func(s *told) { s.counts.changed++ })
 	}
 	if e.Change.Note != "" {
 		text += " (" + clean(t.cfg.Redactor.String(e.Change.Note)) + ")"

@@ -24,6 +24,7 @@ type Record struct {
 	Target  string        `json:"target,omitempty"`
 	Change  *ChangeRecord `json:"change,omitempty"`
 	Message string        `json:"message,omitempty"`
+	Status  string        `json:"status,omitempty"` // of step_end and op_end: "ok", "failed", "stopped" or "deferred"
 	Error   *ErrorRecord  `json:"error,omitempty"`
 	Elapsed *int64        `json:"elapsed_ms,omitempty"` // of kinds that end something
 	Pos     string        `json:"pos,omitempty"`        // file and line of the call
@@ -79,6 +80,13 @@ func recordOf(e effect.Event, r *effect.Redactor) Record {
 		Message: r.String(e.Message), Error: errorRecord(e.Err, r), Pos: r.String(e.Pos), Try: e.Try}
 	if e.Change != nil {
 		rec.Change = changeRecord(*e.Change, r)
+	}
+	switch e.Kind {
+	case effect.StepEnd, effect.OpEnd:
+		rec.Status = statusOf(e.Err)
+		if rec.Error != nil && rec.Error.Kind == string(fault.Deferred) {
+			rec.Status = string(effect.Deferred)
+		}
 	}
 	switch e.Kind {
 	case effect.StepEnd, effect.StepSkip, effect.OpEnd, effect.RunEnd, effect.Waiting, effect.Deferred:

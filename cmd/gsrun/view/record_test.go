@@ -60,7 +60,8 @@ func summaries() map[string]SummaryData {
 		"summary_failed": {Run: "20260301-2", Recipe: "gateway", Time: end, Elapsed: 3 * time.Hour, Counts: effect.Counts{Failed: 1},
 			Steps: append(steps, runtime.StepResult{Path: "d", Status: runtime.Failed}, runtime.StepResult{Path: "e", Status: runtime.NotRun}, runtime.StepResult{Path: "f", Status: runtime.Deferred}),
 			Err:   &runtime.StepError{Step: "d", Err: fault.Hinted(fault.Quota, "ask for more", "no"+evil)}},
-		"summary_stopped": {Time: end, Err: fault.New(fault.Cancelled, "interrupted"), Elapsed: 9990 * time.Millisecond},
+		"summary_stopped": {Steps: append(steps[:len(steps):len(steps)], runtime.StepResult{Path: "d", Status: runtime.Stopped}, runtime.StepResult{Path: "e", Status: runtime.NotRun}),
+			Counts: effect.Counts{Created: 1}, Time: end, Err: fault.New(fault.Cancelled, "interrupted"), Elapsed: 9990 * time.Millisecond},
 	}
 }
 

@@ -65,6 +65,7 @@ type StepCounts struct {
 	OK       int `json:"ok"`
 	Skipped  int `json:"skipped"`
 	Failed   int `json:"failed"`
+	Stopped  int `json:"stopped"` // the run was stopped while they ran
 	Deferred int `json:"deferred"`
 	NotRun   int `json:"not_run"`
 }
@@ -79,6 +80,8 @@ func stepCounts(steps []runtime.StepResult) StepCounts {
 			c.Skipped++
 		case runtime.Failed:
 			c.Failed++
+		case runtime.Stopped:
+			c.Stopped++
 		case runtime.Deferred:
 			c.Deferred++
 		case runtime.NotRun:
@@ -112,6 +115,9 @@ func Summary(w io.Writer, s SummaryData, o SummaryOptions) error {
 	var b strings.Builder
 	steps := stepCounts(s.Steps)
 	tints := []tint{{steps.OK, "ok", green}, {steps.Skipped, "skipped", dim}, {steps.Failed, "failed", red}, {steps.NotRun, "not run", yellow}}
+	if steps.Stopped > 0 {
+		tints = append(tints, tint{steps.Stopped, "stopped", yellow})
+	}
 	if steps.Deferred > 0 {
 		tints = append(tints, tint{steps.Deferred, "deferred", yellow})
 	}

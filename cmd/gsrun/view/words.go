@@ -88,8 +88,19 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// An opCount says how many ops ended how. Ops of a kind that isn't known before
+// it is applied count as none.
+type opCount struct{ changed, unchanged, stopped, failed int }
+
+func (c *opCount) add(x opCount) {
+	c.changed += x.changed
+	c.unchanged += x.unchanged
+	c.stopped += x.stopped
+	c.failed += x.failed
+}
+
 // tally returns "3 changed, 1 unchanged, 1 failed" with what isn't zero.
-func tally(changed, unchanged, failed int, verb Verb) string {
+func (c opCount) tally(verb Verb) string {
 	var parts []string
 	add := func(n int, s string) {
 		if n > 0 {
@@ -100,9 +111,10 @@ func tally(changed, unchanged, failed int, verb Verb) string {
 	if verb == Planning {
 		done = "to change"
 	}
-	add(changed, done)
-	add(unchanged, "unchanged")
-	add(failed, "failed")
+	add(c.changed, done)
+	add(c.unchanged, "unchanged")
+	add(c.stopped, "stopped")
+	add(c.failed, "failed")
 	return strings.Join(parts, ", ")
 }
 
