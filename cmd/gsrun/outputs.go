@@ -2,12 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
-	"os"
-	"path/filepath"
 
 	"go.starlark.net/starlark"
 
+	"git.vanillacore.net/govstack/gsrun/internal/durable"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
@@ -21,7 +19,7 @@ func writeOutputs(file string, outputs starlark.Value) error {
 	}
 	text, err := json.MarshalIndent(public(data), "", "  ")
 	if err == nil {
-		err = replaceFile(file, append(text, '\n'))
+		err = durable.WriteFile(file, append(text, '\n'), 0o644)
 	}
 	if err != nil {
 		return &fault.Error{Op: "writing outputs to", Target: file, Kind: fault.Failed, Err: err}
@@ -50,20 +48,4 @@ func public(x any) any {
 		return out
 	}
 	return x
-}
-
-func replaceFile(file string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), file)
 }
