@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"os"
@@ -12,10 +14,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	secretclient "git.vanillacore.net/govstack/gsrun/internal/client/secret"
 	"git.vanillacore.net/govstack/gsrun/internal/lab"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/mirror"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
+	"git.vanillacore.net/govstack/gsrun/internal/site"
 	"git.vanillacore.net/govstack/gsrun/internal/skip"
 )
 
@@ -84,7 +88,7 @@ func TestLabScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "cloud-fault": cloudFault, "cloud-requests": cloudRequests, "host-fault": hostFault, "mirror-fault": mirrorFault, "replace": replace,
+			"exits": exits, "cloud-fault": cloudFault, "cloud-requests": cloudRequests, "host-fault": hostFault, "mirror-fault": mirrorFault, "replace": replace, "nowhere": nowhere,
 		},
 	})
 }
@@ -158,4 +162,39 @@ func replace(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("%s doesn't match %s", args[0], args[1])
 	}
 	ts.Check(os.WriteFile(file, re.ReplaceAll(data, []byte(args[2])), 0o600))
+}
+
+// nowhere checks that the generated secret `leak` of the lab's site stands in
+// no file of a folder: nowhere DIR.
+func nowhere(ts *testscript.TestScript, _ bool, args []string) {
+	home, err := site.Load(labOf(ts).Info.Site)
+	ts.Check(err)
+	box, err := secretclient.ReadBox(home.Secrets.Recipients, home.Path(home.Secrets.Identity))
+	ts.Check(err)
+	value, found, err := secretclient.NewStore(filepath.Join(home.StateDir(), "secrets"), box).Get(context.Background(), secretclient.Generated("leak"))
+	ts.Check(err)
+	if !found {
+		ts.Fatalf("there is no secret")
+	}
+	files := 0
+	err = filepath.WalkDir(ts.MkAbs(args[0]), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files++
+		for _, form := range []string{string(value), base64.StdEncoding.EncodeToString(value)} {
+			if strings.Contains(string(data), form) {
+				ts.Fatalf("%s holds the secret", path)
+			}
+		}
+		return nil
+	})
+	ts.Check(err)
+	if files < 3 {
+		ts.Fatalf("only %d files were looked at", files)
+	}
 }

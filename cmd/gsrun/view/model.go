@@ -132,7 +132,7 @@ func (m *model) apply(e effect.Event) {
 	}
 }
 
-func (m *model) clean(s string) string { return clean(m.cfg.Redactor.String(s)) }
+func (m *model) clean(s string) string { return oneLine(m.cfg.Redactor.String(s)) }
 
 func (m *model) why(e effect.Event) string {
 	if e.Err == nil {

@@ -138,7 +138,7 @@ func (t *teller) runLine(e effect.Event) string {
 	if e.Message == "" {
 		return ""
 	}
-	return t.line("", "", clean(t.cfg.Redactor.String(e.Message)))
+	return t.line("", "", oneLine(t.cfg.Redactor.String(e.Message)))
 }
 
 func (t *teller) stepEnd(e effect.Event) string {
@@ -168,7 +168,7 @@ func (t *teller) stepEnd(e effect.Event) string {
 }
 
 func (t *teller) opEnd(e effect.Event) string {
-	target := clean(t.cfg.Redactor.String(e.Target))
+	target := oneLine(t.cfg.Redactor.String(e.Target))
 	if e.Err != nil {
 		r := reasonOf(e.Err, t.cfg.Redactor)
 		switch r.kind {
@@ -209,7 +209,7 @@ func (t *teller) opPlan(e effect.Event) string {
 	if e.Change == nil {
 		return ""
 	}
-	target := clean(t.cfg.Redactor.String(e.Target))
+	target := oneLine(t.cfg.Redactor.String(e.Target))
 	w := wordFor(e.Change.Kind, t.cfg.ASCII)
 	text := "would " + w.plan + " " + target + t.fieldNames(e.Change)
 	if e.Change.Kind == effect.Later {
@@ -218,7 +218,7 @@ func (t *teller) opPlan(e effect.Event) string {
 		t.count(e.Step, func(s *told) { s.counts.changed++ })
 	}
 	if e.Change.Note != "" {
-		text += " (" + clean(t.cfg.Redactor.String(e.Change.Note)) + ")"
+		text += " (" + oneLine(t.cfg.Redactor.String(e.Change.Note)) + ")"
 	}
 	return t.line(e.Step, w.color, text)
 }
@@ -244,19 +244,19 @@ func (t *teller) retry(e effect.Event) string {
 	r := reason{}
 	if e.Err != nil {
 		r = reasonOf(e.Err, t.cfg.Redactor)
-		text += ": " + withTarget(clean(t.cfg.Redactor.String(e.Target)), r.message)
+		text += ": " + withTarget(oneLine(t.cfg.Redactor.String(e.Target)), r.message)
 	}
 	return t.line(e.Step, yellow, text)
 }
 
 func (t *teller) progress(e effect.Event) string {
 	s := t.step(e.Step)
-	text := clean(t.cfg.Redactor.String(e.Message))
+	text := oneLine(t.cfg.Redactor.String(e.Message))
 	if text == s.progress || text == "" || !s.at.IsZero() && e.Time.Sub(s.at) < progressPause {
 		return ""
 	}
 	s.progress, s.at = text, e.Time
-	if target := clean(t.cfg.Redactor.String(e.Target)); target != "" {
+	if target := oneLine(t.cfg.Redactor.String(e.Target)); target != "" {
 		text = target + ": " + text
 	}
 	return t.line(e.Step, "", text)
@@ -264,7 +264,7 @@ func (t *teller) progress(e effect.Event) string {
 
 func (t *teller) waiting(e effect.Event) string {
 	s := t.step(e.Step)
-	text := clean(t.cfg.Redactor.String(e.Message))
+	text := oneLine(t.cfg.Redactor.String(e.Message))
 	if s.seen[e.Target] == text {
 		return ""
 	}

@@ -34,6 +34,21 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+// A message of several lines is one line, without signs that only programs know.
+func TestMessagesOfSeveralLines(t *testing.T) {
+	events, p, s := everywhere("first\n\n  second")
+	for name, text := range everyOutput(t, events, p, s, nil) {
+		if strings.HasSuffix(name, "json") || strings.HasPrefix(name, string(JSON)) {
+			continue
+		}
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, "second") && strings.Contains(line, "f first") && strings.Contains(line, `\n`) {
+				continue
+			}
+		}
+	}
+}
+
 func TestPlainPlan(t *testing.T) {
 	_, err := show(t, Config{Kind: Auto, Verb: Planning}, aPlanRun())
 	golden(t, "plain_plan.txt", err)

@@ -200,8 +200,8 @@ func Plan(w io.Writer, p PlanData, o PlanOptions) error {
 	own := func(depth int, br *branch) {
 		for _, c := range br.changes {
 			w := wordFor(c.Change.Kind, o.ASCII)
-			head := pal.paint(w.color, w.sign) + " " + clean(o.Redactor.String(c.Target.String()))
-			if note := clean(o.Redactor.String(c.Change.Note)); note != "" {
+			head := pal.paint(w.color, w.sign) + " " + oneLine(o.Redactor.String(c.Target.String()))
+			if note := oneLine(o.Redactor.String(c.Change.Note)); note != "" {
 				head += pal.paint(dim, " ("+note+")")
 			} else if c.Change.Kind == effect.Later && !c.Target.Unknown {
 				head += pal.paint(dim, " "+effect.UnknownText)

@@ -50,6 +50,28 @@ func clean(s string) string {
 	return b.String()
 }
 
+// oneLine returns a message of several lines as one clean line: "a; b". A line
+// that ends with punctuation needs no more of it.
+func oneLine(s string) string {
+	if !strings.Contains(s, "\n") {
+		return clean(s)
+	}
+	var b strings.Builder
+	for l := range strings.SplitSeq(s, "\n") {
+		if l = strings.TrimSpace(l); l == "" {
+			continue
+		}
+		if b.Len() > 0 {
+			if !strings.ContainsRune(".,:;!?([{", rune(b.String()[b.Len()-1])) {
+				b.WriteByte(';')
+			}
+			b.WriteByte(' ')
+		}
+		b.WriteString(l)
+	}
+	return clean(b.String())
+}
+
 // hostile reports whether r is more than a sign to be seen: a control
 // character, a separator of lines, or one that formats what stands beside it
 // without being seen. The joiners that some scripts need are none.

@@ -23,6 +23,22 @@ func TestClean(t *testing.T) {
 	}
 }
 
+func TestOneLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"one":                                "one",
+		"one\ntwo":                           "one; two",
+		"exit status 1:\n\n  a\r\n\tb.\nc\n": "exit status 1: a b. c",
+		"x [\n1,\n2\n]":                      "x [ 1, 2; ]",
+		"a\x1b[2J\tb\n\u202ec\xff":           `a\x1b[2J\tb; \u202ec\xff`,
+		"\n\n":                               "",
+		"":                                   "",
+	} {
+		if got := oneLine(in); got != want {
+			t.Errorf("oneLine(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestCut(t *testing.T) {
 	for _, c := range []struct {
 		in    string

@@ -128,7 +128,7 @@ type reason struct {
 
 // reasonOf returns what err says, without secrets.
 func reasonOf(err error, r *effect.Redactor) reason {
-	out := reason{kind: fault.KindOf(err), hint: clean(r.String(fault.HintOf(err)))}
+	out := reason{kind: fault.KindOf(err), hint: oneLine(r.String(fault.HintOf(err)))}
 	text := err.Error()
 	var se *runtime.StepError
 	if errors.As(err, &se) {
@@ -140,6 +140,6 @@ func reasonOf(err error, r *effect.Redactor) reason {
 			out.step, text = name, msg
 		}
 	}
-	out.message = clean(strings.TrimSpace(r.String(text)))
+	out.message = oneLine(strings.TrimSpace(r.String(text)))
 	return out
 }
