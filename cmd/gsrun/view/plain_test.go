@@ -2,8 +2,11 @@ package view
 
 import (
 	"bytes"
+	"errors"
+	"strings"
 	"testing"
 
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
@@ -34,17 +37,29 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// A message of several lines is one line, without signs that only programs know.
+// A message of several lines is one line, without signs that only programmers
+// know.
 func TestMessagesOfSeveralLines(t *testing.T) {
-	events, p, s := everywhere("first\n\n  second")
-	for name, text := range everyOutput(t, events, p, s, nil) {
-		if strings.HasSuffix(name, "json") || strings.HasPrefix(name, string(JSON)) {
+	const text = "first\n\n  second"
+	target := effect.Target{Scope: "ssh/gw", Kind: "run", Name: text}
+	err := &fault.Error{Target: target.String(), Kind: fault.Failed, Hint: text, Err: errors.New(text)}
+	change := &effect.Change{Kind: effect.Run, Note: text}
+	var s script
+	for _, e := range []effect.Event{{Kind: effect.RunStart, Message: text}, {Kind: effect.Progress, Message: text}, {Kind: effect.Waiting, Message: text},
+		{Kind: effect.OpRetry, Try: 1, Err: err}, {Kind: effect.OpStart, Change: change}, {Kind: effect.OpPlan, Change: change}, {Kind: effect.OpEnd, Change: change},
+		{Kind: effect.OpEnd, Err: err}, {Kind: effect.Deferred, Err: err}, {Kind: effect.StepEnd, Err: err}} {
+		e.Step, e.Target = "a", target.String()
+		s.add(0, e)
+	}
+	p := PlanData{Changes: []effect.Planned{{Step: "a", Target: target, Change: *change}}, Stops: []Stop{{Step: "a", Err: err}}, Err: err}
+	for name, out := range everyOutput(t, s.events, p, SummaryData{Err: err}, nil) {
+		switch {
+		case strings.HasSuffix(name, "json"), strings.HasPrefix(name, string(JSON)), name == "summary":
 			continue
-		}
-		for line := range strings.Lines(text) {
-			if strings.Contains(line, "second") && strings.Contains(line, "f first") && strings.Contains(line, `\n`) {
-				continue
-			}
+		case strings.Contains(out, `\n`):
+			t.Errorf("%s: shows a newline as its escape:\n%s", name, out)
+		case !strings.Contains(out, "first; second"):
+			t.Errorf("%s: doesn't join the lines:\n%s", name, out)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func oneLine(s string) string {
 			continue
 		}
 		if b.Len() > 0 {
-			if !strings.ContainsRune(".,:;!?([{", rune(b.String()[b.Len()-1])) {
+			if last := b.String()[b.Len()-1]; !strings.ContainsRune(".,:;!?([{", rune(last)) && !strings.ContainsRune(")]}", rune(l[0])) {
 				b.WriteByte(';')
 			}
 			b.WriteByte(' ')

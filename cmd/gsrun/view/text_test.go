@@ -27,8 +27,8 @@ func TestOneLine(t *testing.T) {
 	for in, want := range map[string]string{
 		"one":                                "one",
 		"one\ntwo":                           "one; two",
-		"exit status 1:\n\n  a\r\n\tb.\nc\n": "exit status 1: a b. c",
-		"x [\n1,\n2\n]":                      "x [ 1, 2; ]",
+		"exit status 1:\n\n  a\r\n\tb.\nc\n": "exit status 1: a; b. c",
+		"x [\n1,\n2\n]":                      "x [ 1, 2 ]",
 		"a\x1b[2J\tb\n\u202ec\xff":           `a\x1b[2J\tb; \u202ec\xff`,
 		"\n\n":                               "",
 		"":                                   "",
