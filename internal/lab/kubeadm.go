@@ -3,12 +3,11 @@ package lab
 import (
 	"bytes"
 	"context"
+	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"go.yaml.in/yaml/v3"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/apiserver"
@@ -50,65 +49,87 @@ func readKubeadm(data []byte) (kubeadmConfig, error) {
 	}
 }
 
-// serverLine is the line of a kubeconfig that says where the API is.
-var serverLine = regexp.MustCompile(`(?m)^(\s*server:) .*$`)
-
 // kubeadm starts a real API server for a host, and what plays the controllers
-// on it. It returns the administrator's kubeconfig, which names the host's own
-// address.
-func (w *world) kubeadm(ctx context.Context, host hosts.Info, config []byte, dir string, c control.Config) ([]byte, error) {
+// on it. Written gets the administrator's kubeconfig, which names the host's
+// own address, as soon as there is one. Of a start that fails or is broken off
+// nothing runs any more when it returns.
+func (w *world) kubeadm(ctx context.Context, host hosts.Info, config []byte, dir string, c control.Config, written func([]byte) error) error {
 	conf, err := readKubeadm(config)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(host.Addresses) == 0 {
-		return nil, fault.New(fault.Failed, "couldn't find a default route")
+		return fault.New(fault.Failed, "couldn't find a default route")
+	}
+	if c.Socket, err = socketPath(dir, host.ID); err != nil {
+		return err
+	}
+	end, err := w.turn(ctx, host.ID)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if w.clusterOf(host.ID) != nil {
+		return fault.New(fault.Conflict, "port 6443 is in use")
+	}
+	// What lies there is of a start that didn't get through.
+	folder := filepath.Join(dir, host.ID)
+	if err := clearCluster(folder); err != nil {
+		return err
 	}
 	own := host.Addresses[0].IP.String()
-	names := append([]string{own, host.Hostname}, conf.APIServer.CertSANs...)
-	folder := filepath.Join(dir, host.ID)
-	if c.Socket, err = socketPath(dir, host.ID); err != nil {
-		return nil, err
+	api, err := apiserver.Start(ctx, apiserver.Config{
+		Dir: folder, Names: append([]string{own, host.Hostname}, conf.APIServer.CertSANs...), Egress: c.Socket, Assets: os.Getenv("KUBEBUILDER_ASSETS"),
+		Launched: func(api *apiserver.Cluster) error {
+			admin, err := api.Kubeconfig("https://"+net.JoinHostPort(own, "6443"), "kubernetes-admin", "system:masters")
+			if err != nil {
+				return err
+			}
+			return written(admin)
+		},
+	})
+	if hint := fault.HintOf(err); hint != "" {
+		return fault.New(fault.KindOf(err), "%w: %s", err, hint)
 	}
-	api, err := apiserver.Start(ctx, apiserver.Config{Dir: folder, Names: names, Egress: c.Socket, Assets: os.Getenv("KUBEBUILDER_ASSETS")})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	admin, err := os.ReadFile(filepath.Join(folder, "admin.conf"))
-	if err != nil {
-		return nil, &fault.Error{Op: "reading the kubeconfig of", Target: host.Name, Kind: fault.Failed, Err: err}
+	if c.REST, err = api.Control(); err != nil {
+		api.Kill()
+		return err
 	}
-	own6443 := serverLine.ReplaceAll(admin, []byte("$1 https://"+own+":6443"))
-	ours, err := api.Kubeconfig("https://"+api.Address, apiserver.ControlUser, "system:masters")
-	if err != nil {
-		return nil, err
+	c.Node = conf.node(host)
+	return w.play(host, api, c)
+}
+
+// node is the one that kubeadm makes of a host.
+func (k kubeadmConfig) node(host hosts.Info) control.Node {
+	n := control.Node{Name: host.Hostname, Address: host.Addresses[0].IP.String(), Network: true, Version: k.KubernetesVersion,
+		Control: k.NodeRegistration.Taints == nil || len(*k.NodeRegistration.Taints) > 0}
+	if k.NodeRegistration.Name != "" {
+		n.Name = k.NodeRegistration.Name
 	}
-	if c.REST, err = clientcmd.RESTConfigFromKubeConfig([]byte(ours)); err != nil {
-		return nil, fault.Wrap("reading", "the lab's kubeconfig", err)
-	}
-	c.Node = control.Node{Name: host.Hostname, Address: own, Network: true, Control: conf.NodeRegistration.Taints == nil || len(*conf.NodeRegistration.Taints) > 0}
-	if conf.NodeRegistration.Name != "" {
-		c.Node.Name = conf.NodeRegistration.Name
-	}
-	if conf.KubernetesVersion != "" {
-		c.Node.Version = conf.KubernetesVersion
+	return n
+}
+
+// play plays the controllers of a host's cluster, and lets the host serve it.
+func (w *world) play(host hosts.Info, api *apiserver.Cluster, c control.Config) error {
+	h, ok := w.fleet.Host(host.ID)
+	if !ok {
+		api.Kill()
+		return fault.New(fault.Failed, "the host went away")
 	}
 	playing, stop := context.WithCancel(context.Background())
 	k := &cluster{api: api, stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(k.done)
-		w.check(control.Run(playing, c))
+		w.check("kubernetes of "+host.Name, control.Run(playing, c))
 	}()
 	w.mu.Lock()
 	w.clusters[host.ID] = k
 	w.mu.Unlock()
-	h, ok := w.fleet.Host(host.ID)
-	if !ok {
-		w.stopCluster(host.ID)
-		return nil, fault.New(fault.Failed, "the host went away")
-	}
 	h.Forward(6443, api.Address)
-	return own6443, nil
+	return nil
 }
 
 // maxSocket is the length that a path of a unix socket may have on Linux

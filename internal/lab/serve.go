@@ -109,6 +109,9 @@ func (s *Lab) logf(format string, args ...any) {
 	fmt.Fprintf(s.log, "%s %s\n", time.Now().UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
 }
 
+// defect logs what went wrong in a part of the lab, and isn't a fault that was asked for.
+func (s *Lab) defect(part string, err error) { s.logf("defect in %s: %v", part, err) }
+
 // logFile opens the file that a part logs its requests to.
 func (s *Lab) logFile(name string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(s.dir, "log", name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -186,15 +189,17 @@ func (s *Lab) startCloud(password string, keys gitKeys) error {
 		return err
 	}
 	w := &world{sshPort: s.port.Addr().(*net.TCPAddr).Port, servers: make(map[string]openstack.ServerInfo), clusters: make(map[string]*cluster),
-		fail: func(err error) { s.logf("defect: %v", err) }}
+		turns: make(map[string]chan struct{}), fail: s.defect}
 	kubernetes := filepath.Join(s.dir, "kubernetes")
 	w.fleet = hosts.New(hosts.Config{
 		BootDelay: 200 * time.Millisecond,
 		Log:       commands,
 		Egress:    w.egress,
-		KubeadmInit: func(ctx context.Context, h hosts.Info, config []byte) ([]byte, error) {
-			return w.kubeadm(ctx, h, config, kubernetes, control.Config{Repository: s.repositoryFolder, Access: keys.access, Log: func(line string) { s.logf("kubernetes: %s", line) }})
+		KubeadmInit: func(ctx context.Context, h hosts.Info, config []byte, written func([]byte) error) error {
+			return w.kubeadm(ctx, h, config, kubernetes, control.Config{Repository: s.repositoryFolder, Access: keys.access,
+				Log: func(line string) { s.logf("kubernetes of %s: %s", h.Name, line) }}, written)
 		},
+		KubeadmReset: func(ctx context.Context, h hosts.Info) error { return w.kubeadmReset(ctx, h, kubernetes) },
 	})
 	w.cloud = openstack.New(openstack.Config{
 		Users:        []openstack.User{{Name: "gsrun", Password: password, Projects: []string{"gsrun"}, Roles: []string{"member", "reader"}}},
@@ -218,7 +223,7 @@ func (s *Lab) Close() {
 	}
 	if s.Git != nil {
 		if err := s.Git.Close(); err != nil {
-			s.logf("defect: %v", err)
+			s.defect("git", err)
 		}
 	}
 	if s.port != nil {

@@ -1,14 +1,12 @@
 package lab
 
 import (
-	"context"
 	"net"
 	"net/netip"
 	"strconv"
 	"sync"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
-	"git.vanillacore.net/govstack/gsrun/internal/lab/apiserver"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
 )
@@ -40,11 +38,12 @@ type world struct {
 	cloud   *openstack.Cloud
 	fleet   *hosts.Fleet
 	sshPort int
-	fail    func(error) // a defect of the lab: it is written to its log
+	fail    func(part string, err error) // a defect of a part of the lab: it is written to its log
 
 	mu       sync.Mutex
 	servers  map[string]openstack.ServerInfo
 	clusters map[string]*cluster // by the id of the host
+	turns    map[string]chan struct{}
 }
 
 // server follows what happens to a server.
@@ -56,12 +55,13 @@ func (w *world) server(event openstack.ServerEvent, s openstack.ServerInfo) {
 	switch event {
 	case openstack.ServerActive, openstack.ServerRebuilt:
 		if exists {
-			w.check(h.Close())
+			w.check("host "+s.Name, h.Close())
+			w.stopCluster(s.ID)
 		}
 		w.boot(s)
 	case openstack.ServerStopped:
 		if exists {
-			w.check(h.Stop())
+			w.check("host "+s.Name, h.Stop())
 		}
 	case openstack.ServerStarted:
 		if exists {
@@ -69,15 +69,17 @@ func (w *world) server(event openstack.ServerEvent, s openstack.ServerInfo) {
 		}
 	case openstack.ServerRebooted:
 		if exists {
-			w.check(h.Reboot())
+			w.check("host "+s.Name, h.Reboot())
 		}
 	case openstack.ServerDeleted:
-		w.stopCluster(s.ID)
+		// The host ends first: it breaks off a kubeadm that still runs.
 		if exists {
-			w.check(h.Close())
+			w.check("host "+s.Name, h.Close())
 		}
+		w.stopCluster(s.ID)
 		w.mu.Lock()
 		delete(w.servers, s.ID)
+		delete(w.turns, s.ID)
 		w.mu.Unlock()
 	}
 }
@@ -90,19 +92,19 @@ func (w *world) boot(s openstack.ServerInfo) {
 	for _, a := range s.Addresses {
 		ip, err := netip.ParseAddr(a.Fixed)
 		if err != nil {
-			w.fail(fault.Wrap("reading address of", s.Name, err))
+			w.fail("host "+s.Name, fault.Wrap("reading address of", s.Name, err))
 			continue
 		}
 		spec.Addresses = append(spec.Addresses, hosts.Address{IP: ip, Prefix: a.PrefixBits, Network: a.NetworkID, Subnet: a.SubnetID})
 	}
 	h, err := w.fleet.Boot(spec)
 	if err != nil {
-		w.fail(err)
+		w.fail("host "+s.Name, err)
 		return
 	}
 	for _, a := range s.Addresses {
 		if a.Floating != "" {
-			w.check(h.Listen(w.public(a.Floating)))
+			w.check("host "+s.Name, h.Listen(w.public(a.Floating)))
 		}
 	}
 }
@@ -114,19 +116,19 @@ func (w *world) floatingIP(event openstack.FloatingIPEvent, f openstack.Floating
 		return
 	}
 	if event == openstack.FloatingIPAssociated {
-		w.check(h.Listen(w.public(f.Address)))
+		w.check("floating IP "+f.Address, h.Listen(w.public(f.Address)))
 		return
 	}
-	w.check(h.Unlisten(w.public(f.Address)))
+	w.check("floating IP "+f.Address, h.Unlisten(w.public(f.Address)))
 }
 
 func (w *world) public(address string) string {
 	return net.JoinHostPort(address, strconv.Itoa(w.sshPort))
 }
 
-func (w *world) check(err error) {
+func (w *world) check(part string, err error) {
 	if err != nil {
-		w.fail(err)
+		w.fail(part, err)
 	}
 }
 
@@ -175,50 +177,13 @@ func (w *world) hostAt(network string, ip netip.Addr) *hosts.Host {
 	return nil
 }
 
-// cluster is the control plane of a host.
-type cluster struct {
-	api  *apiserver.Cluster
-	stop context.CancelFunc
-	done chan struct{} // closed once what plays the controllers has ended
-}
-
-func (w *world) stopCluster(host string) {
-	w.mu.Lock()
-	c := w.clusters[host]
-	delete(w.clusters, host)
-	w.mu.Unlock()
-	if c == nil {
-		return
-	}
-	c.stop()
-	<-c.done
-	w.check(c.api.Stop())
-}
-
-// kubernetesRequests returns what was asked of the API servers of all hosts.
-func (w *world) kubernetesRequests() []apiserver.Request {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var all []apiserver.Request
-	for _, c := range w.clusters {
-		requests, err := c.api.Requests()
-		w.check(err)
-		all = append(all, requests...)
-	}
-	return all
-}
-
-// close stops everything.
+// close stops everything. Hosts end together with their control planes; a
+// control plane that came up meanwhile ends after its host.
 func (w *world) close() {
-	w.mu.Lock()
-	var ids []string
-	for id := range w.clusters {
-		ids = append(ids, id)
-	}
-	w.mu.Unlock()
-	for _, id := range ids {
-		w.stopCluster(id)
-	}
+	var closing sync.WaitGroup
+	closing.Go(w.stopClusters)
+	closing.Go(func() { w.check("hosts", w.fleet.Close()) })
+	closing.Wait()
+	w.stopClusters()
 	w.cloud.Close()
-	w.check(w.fleet.Close())
 }

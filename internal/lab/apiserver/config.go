@@ -34,6 +34,10 @@ type Config struct {
 	Source   string   // the folder of the nested module; empty looks for it (see FindSource)
 	Cache    string   // where built programs are kept; empty is gsrun/lab in the user's cache folder
 	Progress func(line string)
+
+	// Launched is called once the certificates are written and the processes run, before they
+	// serve. If it fails, so does Start.
+	Launched func(*Cluster) error
 }
 
 // controllers are those that make sense without machines: no volumes, no cloud, no node health.

@@ -25,7 +25,7 @@ import (
 // startTime bounds how long a cluster may take to serve, stopTime how long to end.
 const (
 	startTime = 60 * time.Second
-	stopTime  = 8 * time.Second
+	stopTime  = 2 * time.Second
 )
 
 // A Cluster is a running API server. It ends when Stop is called or this process ends, however
@@ -50,7 +50,8 @@ type process struct {
 	done  chan struct{}
 }
 
-// Start starts a cluster and returns once it serves and its controllers run. Its log is
+// Start starts a cluster and returns once it serves and its controllers run. If it fails, or ctx
+// ends before, nothing runs any more when it returns. Its log is
 // kubernetes.log, its audit log audit.log, its administrator's kubeconfig admin.conf in c.Dir.
 func Start(ctx context.Context, c Config) (*Cluster, error) {
 	if c.Progress == nil {
@@ -77,15 +78,31 @@ func Start(ctx context.Context, c Config) (*Cluster, error) {
 	if err := cluster.write(c, listener.Addr().(*net.TCPAddr).Port); err != nil {
 		return nil, fault.Wrap("writing", dir, err)
 	}
-	if err := cluster.launch(commands, listener.(*net.TCPListener)); err != nil {
-		return nil, errors.Join(err, cluster.Stop())
+	if err := cluster.start(ctx, c, commands, listener.(*net.TCPListener)); err != nil {
+		// Nobody uses it yet, so there is nothing that it would have to end in order.
+		cluster.Kill()
+		return nil, err
+	}
+	return cluster, nil
+}
+
+// start runs the commands and waits until the cluster serves.
+func (c *Cluster) start(ctx context.Context, config Config, commands [][]string, listener *net.TCPListener) error {
+	if err := c.launch(commands, listener); err != nil {
+		return err
+	}
+	if config.Launched != nil {
+		if err := config.Launched(c); err != nil {
+			return err
+		}
 	}
 	ready, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	if err := cluster.awaitReady(ready); err != nil {
-		return nil, errors.Join(err, cluster.Stop())
+	err := c.awaitReady(ready)
+	if ctx.Err() != nil {
+		return fault.Wrap("starting", "the lab's Kubernetes", fault.FromContext(ctx))
 	}
-	return cluster, nil
+	return err
 }
 
 // write writes the cluster's certificates, kubeconfigs and configuration.
@@ -207,7 +224,7 @@ func (c *Cluster) launch(commands [][]string, listener *net.TCPListener) error {
 	return nil
 }
 
-// Stop ends the cluster and waits for it. Its folder stays.
+// Stop ends the cluster and waits for it; what doesn't end in 2 s is killed. Its folder stays.
 func (c *Cluster) Stop() error {
 	deadline := time.NewTimer(stopTime)
 	defer deadline.Stop()
@@ -217,19 +234,20 @@ func (c *Cluster) Stop() error {
 		select {
 		case <-c.processes[i].done:
 		case <-deadline.C:
-			c.kill()
+			c.Kill()
 			return nil
 		}
 	}
 	return nil
 }
 
-// kill ends what doesn't end by itself, and waits until it is gone.
-func (c *Cluster) kill() {
+// Kill ends the cluster at once, and waits until it is gone. Its folder stays.
+func (c *Cluster) Kill() {
 	for i, pid := range c.Pids {
 		_ = c.processes[i].stdin.Close()
-		// The process and its children are a group, which is gone when nobody is left in it.
-		for syscall.Kill(-pid, syscall.SIGKILL) == nil {
+		// The process and its children are a group, which is gone when nobody is left in it. Where
+		// nobody reaps orphans, what is dead may stay in it.
+		for deadline := time.Now().Add(stopTime); syscall.Kill(-pid, syscall.SIGKILL) == nil && time.Now().Before(deadline); {
 			time.Sleep(time.Millisecond)
 		}
 		<-c.processes[i].done

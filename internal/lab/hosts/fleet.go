@@ -6,6 +6,7 @@ package hosts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -37,10 +38,13 @@ type Config struct {
 	Egress func(hostID string) bool
 	// Fetch answers an HTTP request that a host makes to an address outside of the fleet.
 	Fetch func(ctx context.Context, host Info, method, url string) (status int, body []byte, err error)
-	// KubeadmInit starts a control plane for a host and returns its admin
-	// kubeconfig. The config is the file given to kubeadm, or what its flags
-	// amount to.
-	KubeadmInit func(ctx context.Context, host Info, config []byte) (adminConf []byte, err error)
+	// KubeadmInit starts a control plane for a host. The config is the file
+	// given to kubeadm, or what its flags amount to. It calls written with the
+	// admin kubeconfig once there is one, which is before the control plane
+	// serves. A kubeadm that is killed ends ctx.
+	KubeadmInit func(ctx context.Context, host Info, config []byte, written func(admin []byte) error) error
+	// KubeadmReset ends what KubeadmInit started, whether it got through or not.
+	KubeadmReset func(ctx context.Context, host Info) error
 	// Kubectl answers a kubectl command line.
 	Kubectl func(ctx context.Context, host Info, kubeconfig []byte, args []string) (stdout string, err error)
 	// Power is told when a host goes down, or comes up, by itself.
@@ -170,16 +174,17 @@ func (f *Fleet) Hosts() []*Host {
 	return out
 }
 
-// Close powers every host off and forgets it.
+// Close powers every host off, all at once, and forgets it.
 func (f *Fleet) Close() error {
-	var first error
-	for _, h := range f.Hosts() {
-		if err := h.Close(); err != nil && first == nil {
-			first = err
-		}
+	all := f.Hosts()
+	errs := make([]error, len(all))
+	var closing sync.WaitGroup
+	for i, h := range all {
+		closing.Go(func() { errs[i] = h.Close() })
 	}
+	closing.Wait()
 	f.turns.Wait()
-	return first
+	return errors.Join(errs...)
 }
 
 func (f *Fleet) forget(h *Host) {

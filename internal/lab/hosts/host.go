@@ -78,9 +78,12 @@ func newHost(f *Fleet, spec Spec) (*Host, error) {
 		}
 	}
 	if f.cfg.KubeadmInit != nil {
-		cfg.KubeadmInit = func(ctx context.Context, config []byte) ([]byte, error) {
-			return f.cfg.KubeadmInit(ctx, h.Info(), config)
+		cfg.KubeadmInit = func(ctx context.Context, config []byte, written func([]byte) error) error {
+			return f.cfg.KubeadmInit(ctx, h.Info(), config, written)
 		}
+	}
+	if f.cfg.KubeadmReset != nil {
+		cfg.KubeadmReset = func(ctx context.Context) error { return f.cfg.KubeadmReset(ctx, h.Info()) }
 	}
 	if f.cfg.Kubectl != nil {
 		cfg.Kubectl = func(ctx context.Context, kubeconfig []byte, args []string) (string, error) {

@@ -101,15 +101,23 @@ func TestSystem(t *testing.T) {
 
 // TestKubeadm walks a seed's way from an empty host to a control plane.
 func TestKubeadm(t *testing.T) {
-	var inits atomic.Int32
+	var inits, resets atomic.Int32
 	const admin = "apiVersion: v1\nkind: Config\nclusters:\n- name: k\n  cluster:\n    server: https://10.20.0.10:6443\n    certificate-authority-data: Y2E=\n"
 	r := newRig(t, hosts.Config{
-		KubeadmInit: func(_ context.Context, h hosts.Info, config []byte) ([]byte, error) {
-			inits.Add(1)
+		KubeadmInit: func(ctx context.Context, h hosts.Info, config []byte, written func([]byte) error) error {
+			n := inits.Add(1)
 			if h.ID != "seed" || !strings.Contains(string(config), "podSubnet: 10.244.0.0/16") {
-				return nil, fmt.Errorf("unexpected %+v %s", h, config)
+				return fmt.Errorf("unexpected %+v %s", h, config)
 			}
-			return []byte(admin), nil
+			if err := written([]byte(admin)); err != nil || n != 3 {
+				return err
+			}
+			<-ctx.Done() // the third waits for a control plane that never serves
+			return ctx.Err()
+		},
+		KubeadmReset: func(_ context.Context, h hosts.Info) error {
+			resets.Add(1)
+			return nil
 		},
 		Kubectl: func(_ context.Context, _ hosts.Info, conf []byte, args []string) (string, error) {
 			if string(conf) != admin {
@@ -159,9 +167,29 @@ func TestKubeadm(t *testing.T) {
 		t.Errorf("kubectl: %q", got)
 	}
 	fails("kubectl get nodes", "localhost:8080 was refused")
-	ok(t, c, "sudo kubeadm reset -f && test ! -e /etc/kubernetes/admin.conf")
+	ok(t, c, "sudo touch /etc/kubernetes/init.yaml && sudo kubeadm reset -f && test ! -e /etc/kubernetes/admin.conf && test -e /etc/kubernetes/init.yaml")
 	ok(t, c, init)
-	if inits.Load() != 2 {
+	if inits.Load() != 2 || resets.Load() != 1 {
 		t.Error("a control plane after a reset")
+	}
+
+	// A kubeadm that is broken off leaves its files behind, and has to be reset.
+	ok(t, c, "sudo kubeadm reset --force")
+	broken := r.jump(r.dial())
+	s, err := broken.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(init); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, c, "until test -e /etc/kubernetes/manifests/kube-apiserver.yaml && test \"$(systemctl is-active kubelet)\" = active; do sleep 0.01; done")
+	broken.Close()
+	fails(init, "[ERROR FileAvailable--etc-kubernetes-manifests-kube-apiserver.yaml]")
+	fails(init, "[ERROR Port-10250]")
+	fails(init, "[ERROR DirAvailable--var-lib-etcd]")
+	ok(t, c, "sudo sh -c 'if [ -e /etc/kubernetes/manifests/kube-apiserver.yaml ]; then kubeadm reset --force; fi; kubeadm init --config k.yaml'")
+	if inits.Load() != 4 || resets.Load() != 3 {
+		t.Errorf("%d inits and %d resets", inits.Load(), resets.Load())
 	}
 }

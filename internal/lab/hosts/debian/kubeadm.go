@@ -151,8 +151,11 @@ func (s *System) preflight(p *machine.Proc) [][2]string {
 			bad = append(bad, [2]string{"FileAvailable-" + strings.ReplaceAll(file, "/", "-"), file + " already exists"})
 		}
 	}
-	if s.Exists("/etc/kubernetes/admin.conf") && len(bad) == 0 {
-		bad = append(bad, [2]string{"FileAvailable--etc-kubernetes-admin.conf", "/etc/kubernetes/admin.conf already exists"})
+	if s.Exists("/var/lib/kubelet/config.yaml") && s.Active("kubelet") {
+		bad = append(bad, [2]string{"Port-10250", "Port 10250 is in use"})
+	}
+	if kids, err := s.FS.ReadDir(tree.Root(), "/var/lib/etcd"); err == nil && len(kids) > 0 {
+		bad = append(bad, [2]string{"DirAvailable--var-lib-etcd", "/var/lib/etcd is not empty"})
 	}
 	if _, err := s.Find(tree.Root(), "/", machine.SystemPath, "kubelet"); err != nil {
 		bad = append(bad, [2]string{"FileExisting-kubelet", "kubelet not found in system path"})
@@ -200,22 +203,25 @@ func (s *System) kubeadmInit(ctx context.Context, p *machine.Proc, o *machine.Op
 		fmt.Fprintln(p.Stderr, "error execution phase wait-control-plane: couldn't initialize a Kubernetes cluster: timed out waiting for the condition")
 		return 1
 	}
-	p.Printf("[certs] Generating \"ca\" certificate and key\n[kubeconfig] Writing \"admin.conf\" kubeconfig file\n[control-plane] Creating static Pod manifest for \"kube-apiserver\"\n")
-	admin, err := s.Config.KubeadmInit(ctx, config)
+	err := s.Config.KubeadmInit(ctx, config, func(admin []byte) error {
+		p.Printf("[certs] Generating \"ca\" certificate and key\n[kubeconfig] Writing \"admin.conf\" kubeconfig file\n[control-plane] Creating static Pod manifest for \"kube-apiserver\"\n")
+		if err := s.writeKubernetes(p.Cred, admin, version); err != nil {
+			return errors.New(machine.Strerror(err))
+		}
+		s.services.tryStart(ctx, "kubelet.service")
+		return nil
+	})
 	if err != nil {
 		fmt.Fprintf(p.Stderr, "error execution phase wait-control-plane: %v\n", err)
 		return 1
 	}
-	if err := s.writeKubernetes(p.Cred, admin, version); err != nil {
-		fmt.Fprintf(p.Stderr, "error execution phase kubeconfig/admin: %s\n", machine.Strerror(err))
-		return 1
-	}
-	s.services.tryStart(ctx, "kubelet.service")
 	p.Printf("[wait-control-plane] The control plane components are healthy\n[mark-control-plane] Marking the node %s as control-plane\n\nYour Kubernetes control-plane has initialized successfully!\n\nkubeadm join %s:6443 --token abcdef.0123456789abcdef \\\n\t--discovery-token-ca-cert-hash sha256:%064d\n", s.Hostname(), s.primary(), 0)
 	return 0
 }
 
-// writeKubernetes writes what kubeadm leaves on a control plane's disk.
+// writeKubernetes writes what kubeadm leaves on a control plane's disk, in
+// kubeadm's order. All of it is there before kubeadm waits for the control
+// plane, so a kubeadm that is killed then leaves it behind.
 func (s *System) writeKubernetes(c tree.Cred, admin []byte, version string) error {
 	var conf struct {
 		Clusters []struct {
@@ -244,15 +250,16 @@ func (s *System) writeKubernetes(c tree.Cred, admin []byte, version string) erro
 		perm uint32
 	}{
 		{"/etc/kubernetes/pki/ca.crt", ca, 0o644},
+		{"/etc/kubernetes/admin.conf", admin, 0o600},
+		{"/etc/kubernetes/super-admin.conf", admin, 0o600},
+		{"/etc/kubernetes/kubelet.conf", admin, 0o600},
 		{"/etc/kubernetes/manifests/etcd.yaml", pod("etcd"), 0o600},
 		{"/etc/kubernetes/manifests/kube-apiserver.yaml", pod("kube-apiserver"), 0o600},
 		{"/etc/kubernetes/manifests/kube-controller-manager.yaml", pod("kube-controller-manager"), 0o600},
 		{"/etc/kubernetes/manifests/kube-scheduler.yaml", pod("kube-scheduler"), 0o600},
-		{"/etc/kubernetes/kubelet.conf", admin, 0o600},
-		{"/etc/kubernetes/super-admin.conf", admin, 0o600},
+		{"/var/lib/etcd/member/snap/db", []byte("etcd\n"), 0o600},
 		{"/var/lib/kubelet/config.yaml", []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: systemd\n"), 0o644},
 		{"/var/lib/kubelet/kubeadm-flags.env", []byte("KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause:3.10\"\n"), 0o644},
-		{"/etc/kubernetes/admin.conf", admin, 0o600},
 	} {
 		if err := s.FS.MkdirAll(c, f.path[:strings.LastIndex(f.path, "/")], 0o755); err != nil {
 			return err
@@ -328,12 +335,43 @@ func (s *System) kubeadmReset(ctx context.Context, p *machine.Proc, o *machine.O
 	}
 	// It may not run; the rest is done all the same.
 	_ = s.services.halt(ctx, "kubelet.service")
-	for _, file := range []string{"/etc/kubernetes", "/var/lib/kubelet", "/var/lib/etcd"} {
-		if err := s.FS.RemoveAll(p.Cred, file); err != nil {
-			fmt.Fprintln(p.Stderr, machine.Strerror(err))
+	if s.Config.KubeadmReset != nil {
+		if err := s.Config.KubeadmReset(ctx); err != nil {
+			fmt.Fprintf(p.Stderr, "error execution phase cleanup-node: %v\n", err)
 			return 1
 		}
 	}
-	p.Printf("[reset] Deleted contents of the config directories\n")
+	if err := s.removeKubernetes(p.Cred); err != nil {
+		fmt.Fprintf(p.Stderr, "error execution phase cleanup-node: %s\n", machine.Strerror(err))
+		return 1
+	}
+	p.Printf("[reset] Deleting contents of directories: [/etc/kubernetes/manifests /var/lib/kubelet /etc/kubernetes/pki]\n")
 	return 0
+}
+
+// removeKubernetes removes what kubeadm reset does: its own files, and the
+// contents of its folders. Other files in /etc/kubernetes stay.
+func (s *System) removeKubernetes(c tree.Cred) error {
+	var gone []string
+	for _, name := range []string{"admin", "super-admin", "kubelet", "bootstrap-kubelet", "controller-manager", "scheduler"} {
+		gone = append(gone, "/etc/kubernetes/"+name+".conf")
+	}
+	for _, dir := range []string{"/etc/kubernetes/manifests", "/etc/kubernetes/pki", "/var/lib/kubelet", "/var/lib/etcd"} {
+		if !s.Exists(dir) {
+			continue
+		}
+		kids, err := s.FS.ReadDir(c, dir)
+		if err != nil {
+			return err
+		}
+		for _, kid := range kids {
+			gone = append(gone, dir+"/"+kid.Name())
+		}
+	}
+	for _, file := range gone {
+		if err := s.FS.RemoveAll(c, file); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -45,8 +45,11 @@ type Config struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Fetch answers an HTTP request for a URL outside of the lab.
 	Fetch func(ctx context.Context, method, url string) (status int, body []byte, err error)
-	// KubeadmInit starts a control plane and returns its admin kubeconfig.
-	KubeadmInit func(ctx context.Context, config []byte) ([]byte, error)
+	// KubeadmInit starts a control plane. It calls written with the admin
+	// kubeconfig once there is one, which is before the control plane serves.
+	KubeadmInit func(ctx context.Context, config []byte, written func(admin []byte) error) error
+	// KubeadmReset ends what KubeadmInit started, whether it got through or not.
+	KubeadmReset func(ctx context.Context) error
 	// Kubectl answers a kubectl command line that got past the flags known here.
 	Kubectl func(ctx context.Context, kubeconfig []byte, args []string) (stdout string, err error)
 	// RefuseSudo tells whether sudo is broken now.
