@@ -46,8 +46,12 @@ func (a *app) planRecipe(cmd *cobra.Command, args []string, f *planFlags) (err e
 	if err != nil {
 		return err
 	}
+	redactor := new(effect.Redactor)
+	if err := x.hide(cmd.Context(), redactor); err != nil {
+		return err
+	}
 	var stops view.Stops
-	door, v := a.door(effect.Plan, view.Planning, &f.runFlags, stops.Event)
+	door, v := a.door(effect.Plan, view.Planning, &f.runFlags, redactor, stops.Event)
 	res, runErr := x.engine.Run(cmd.Context(), x.recipe, runtime.Options{
 		ID: id, Site: runtimeSite(x.site), Inputs: inputs, Door: door, Vault: x.vault})
 	closeErr := v.Close()

@@ -123,8 +123,7 @@ func (a *app) help(cmd *cobra.Command, recipe string, f *runFlags) error {
 }
 
 // door returns the door of a run, and the view that it reports to.
-func (a *app) door(mode effect.Mode, verb view.Verb, f *runFlags, more func(effect.Event)) (*effect.Door, view.View) {
-	redactor := new(effect.Redactor)
+func (a *app) door(mode effect.Mode, verb view.Verb, f *runFlags, redactor *effect.Redactor, more func(effect.Event)) (*effect.Door, view.View) {
 	terminal := a.terminal(a.stderr)
 	v := view.New(view.Config{Kind: view.Kind(f.output), Out: a.stdout, Err: a.stderr, Color: terminal.Color, ASCII: terminal.ASCII,
 		Verb: verb, Verbose: f.verbose, Redactor: redactor})
@@ -162,12 +161,16 @@ func (a *app) runRecipe(cmd *cobra.Command, args []string, f *runFlags) (err err
 	if err != nil {
 		return &fault.Error{Op: "journalling the inputs", Kind: fault.Internal, Err: err}
 	}
-	j, err := x.store.Start(journal.Entry{Run: id, Recipe: x.recipe.Path, Site: x.site.Name, Inputs: texts, Holder: holder()},
+	redactor := new(effect.Redactor)
+	if err := x.hide(ctx, redactor); err != nil {
+		return err
+	}
+	j, err := x.store.Start(journal.Entry{Run: id, Recipe: x.recipe.Path, Site: x.site.Name, Inputs: []byte(redactor.String(string(texts))), Holder: holder()},
 		journal.Options{Codec: effect.Codec{Vault: x.vault}})
 	if err != nil {
 		return err
 	}
-	door, v := a.door(effect.Apply, view.Running, f, nil)
+	door, v := a.door(effect.Apply, view.Running, f, redactor, nil)
 	door.Recorder, door.Guard = j, lock.Check
 	door.Deletes = x.site.Limits.Deletes
 	if f.maxDeletes >= 0 {

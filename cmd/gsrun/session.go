@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"strings"
 	"time"
 
 	artifactclient "git.vanillacore.net/govstack/gsrun/internal/client/artifact"
@@ -38,6 +39,7 @@ type session struct {
 	modules []*builtin.Module
 	vault   effect.Vault
 	store   *journal.Store
+	kept    *secretclient.Store // secrets that gsrun made for the site
 }
 
 // open puts together the stores, modules and engine for a recipe of a site.
@@ -50,7 +52,7 @@ func (a *app) open(s *site.Site, src source) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &session{site: s, modules: stdlib.Modules(env), vault: vault, store: store}
+	x := &session{site: s, modules: stdlib.Modules(env), vault: vault, store: store, kept: env.Generated.(*secretclient.Store)}
 	x.engine = runtime.New(runtime.Config{Layers: src.layers, Modules: x.modules, MaxSteps: s.Limits.Steps})
 	x.recipe, err = x.engine.Load(src.path)
 	if err != nil {
@@ -94,6 +96,28 @@ func (a *app) environment(s *site.Site) (stdlib.Env, effect.Vault, error) {
 		Cache:      cache,
 	}
 	return env, secret.NewVault(secret.Config{Sources: sources, Readers: env.Readers, Store: env.Generated}, box), nil
+}
+
+// hide keeps the secrets that gsrun made for the site out of the outputs, those
+// that this run doesn't ask for included: what it reads may hold one.
+func (x *session) hide(ctx context.Context, r *effect.Redactor) error {
+	names, err := x.kept.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "/certificate") { // it is public
+			continue
+		}
+		value, found, err := x.kept.Get(ctx, name)
+		if err != nil {
+			return err
+		}
+		if found && len(value) >= effect.MinSecret {
+			r.Add(strings.TrimSpace(string(value)))
+		}
+	}
+	return nil
 }
 
 func (x *session) close() error { return stdlib.Close(x.modules) }
