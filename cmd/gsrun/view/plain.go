@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -49,9 +50,13 @@ type told struct {
 	progress string
 	at       time.Time // of the last line on progress
 	failed   []string  // what ops failed with
+	retried  retried   // what the last retry was for
 	items    []string  // the paths of the items of a step that fans out
 	counts   opCount
 }
+
+// A retried says what failed before a retry, and of what.
+type retried struct{ target, message string }
 
 func newTeller(c Config) teller {
 	return teller{palette: palette(c.Color), cfg: c, steps: make(map[string]*told)}
@@ -241,11 +246,19 @@ func (t *teller) fieldNames(c *effect.Change) string {
 
 func (t *teller) retry(e effect.Event) string {
 	text := fmt.Sprintf("retry %d", e.Try)
-	r := reason{}
-	if e.Err != nil {
-		r = reasonOf(e.Err, t.cfg.Redactor)
-		text += ": " + withTarget(oneLine(t.cfg.Redactor.String(e.Target)), r.message)
+	if e.Err == nil {
+		return t.line(e.Step, yellow, text)
 	}
+	now := retried{target: oneLine(t.cfg.Redactor.String(e.Target)), message: reasonOf(e.Err, t.cfg.Redactor).message}
+	s := t.step(e.Step)
+	// A step that is tried again was told of by its op that failed.
+	told := e.Target == "" && slices.ContainsFunc(s.failed, func(f string) bool { return strings.Contains(now.message, f) })
+	if now == s.retried || told {
+		text += ": same error"
+	} else {
+		text += ": " + withTarget(now.target, now.message)
+	}
+	s.retried = now
 	return t.line(e.Step, yellow, text)
 }
 

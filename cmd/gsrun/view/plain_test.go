@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
@@ -34,6 +35,64 @@ func TestPlain(t *testing.T) {
 			t.Errorf("%s: stdout got %q", name, out)
 		}
 		golden(t, name, err)
+	}
+}
+
+// What is tried again and fails as before says so in short. Errors that differ,
+// or are of different targets, are told whole.
+func TestRetries(t *testing.T) {
+	var s script
+	quota := func() error { return fault.New(fault.Quota, "no servers left, and a long text on why") }
+	retry := func(step, target string, try int, err error) {
+		s.add(0, effect.Event{Kind: effect.OpRetry, Step: step, Target: target, Try: try, Err: err})
+	}
+	retry("a", "cloud/x", 1, quota())
+	retry("a", "cloud/x", 2, quota())
+	retry("b", "cloud/x", 1, quota()) // another step
+	retry("a", "cloud/y", 1, quota()) // another target
+	retry("a", "cloud/x", 3, quota())
+	retry("a", "cloud/x", 4, fault.New(fault.Timeout, "no answer"))
+	retry("a", "cloud/x", 5, nil)
+	failed := &fault.Error{Target: "cloud/x", Kind: fault.Quota, Err: quota()}
+	s.add(0, effect.Event{Kind: effect.OpEnd, Step: "c", Target: "cloud/x", Err: failed})
+	retry("c", "", 1, failed) // the step
+	s.add(0, effect.Event{Kind: effect.OpEnd, Step: "c", Target: "cloud/x", Err: failed})
+	retry("c", "", 2, failed)
+	retry("c", "", 3, fault.New(fault.Failed, "another"))
+	retry("c", "", 4, fault.New(fault.Failed, "another"))
+	_, got := show(t, Config{Kind: Plain}, s.events)
+	const long = "no servers left, and a long text on why"
+	want := "a: retry 1: cloud/x: " + long + "\na: retry 2: same error\nb: retry 1: cloud/x: " + long + "\na: retry 1: cloud/y: " + long +
+		"\na: retry 3: cloud/x: " + long + "\na: retry 4: cloud/x: no answer\na: retry 5\n" +
+		"c: failed after 0.0s: cloud/x: " + long + "\nc: retry 1: same error\nc: failed after 0.0s: cloud/x: " + long + "\nc: retry 2: same error\n" +
+		"c: retry 3: another\nc: retry 4: same error\n"
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A message doesn't name its target twice.
+func TestEchoes(t *testing.T) {
+	for in, want := range map[string]string{
+		"cloud/port/p: cloud/port/p (id) can't be changed":         "cloud/port/p (id) can't be changed",
+		"item 0: cloud/port/p: cloud/port/p: cloud/port/p is gone": "item 0: cloud/port/p is gone",
+		"cloud/port/p: cloud/port/p2 is gone":                      "cloud/port/p: cloud/port/p2 is gone",
+		"cloud/port/p: cloud/port/p":                               "cloud/port/p",
+		"1: 1 is wrong":                                            "1: 1 is wrong",
+		"no connection":                                            "no connection",
+	} {
+		if got := reasonOf(fault.New(fault.Failed, "%s", in), nil).message; got != want {
+			t.Errorf("%q is told as %q, want %q", in, got, want)
+		}
+	}
+	// What an op failed with is found again in the failure of its step.
+	err := fault.New(fault.Conflict, "cloud/port/p (id) can't be changed")
+	_, got := show(t, Config{Kind: Plain}, []effect.Event{
+		{Kind: effect.OpEnd, Step: "a", Target: "cloud/port/p", Err: &fault.Error{Target: "cloud/port/p", Kind: fault.Conflict, Err: err}},
+		{Kind: effect.StepEnd, Step: "a", Err: &runtime.StepError{Step: "a", Err: &fault.Error{Target: "cloud/port/p", Kind: fault.Conflict, Err: err}}},
+	})
+	if want := "a: failed after 0.0s: cloud/port/p (id) can't be changed\na: FAILED (0.0s)\n"; string(got) != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

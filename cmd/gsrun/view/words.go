@@ -140,6 +140,22 @@ func reasonOf(err error, r *effect.Redactor) reason {
 			out.step, text = name, msg
 		}
 	}
-	out.message = oneLine(strings.TrimSpace(r.String(text)))
+	out.message = withoutEchoes(oneLine(strings.TrimSpace(r.String(text))))
 	return out
+}
+
+// withoutEchoes removes the name of a target before a text that begins with it
+// itself: "a/b: a/b (id) is gone" says no more than "a/b (id) is gone".
+func withoutEchoes(message string) string {
+	parts := strings.Split(message, ": ")
+	kept := parts[:0]
+	for i, p := range parts {
+		if i+1 < len(parts) && strings.Contains(p, "/") {
+			if after, ok := strings.CutPrefix(parts[i+1], p); ok && (after == "" || after[0] == ' ') {
+				continue
+			}
+		}
+		kept = append(kept, p)
+	}
+	return strings.Join(kept, ": ")
 }
