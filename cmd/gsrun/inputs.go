@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -171,12 +170,3 @@ func (f *inputFlag) Type() string     { return f.in.Kind }
 
 // IsBoolFlag makes the help show that the flag needs no value.
 func (f *inputFlag) IsBoolFlag() bool { return f.in.Kind == "bool" }
-
-func sortedNames[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for n := range m {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return names
-}

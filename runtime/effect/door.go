@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -73,57 +72,6 @@ type Door struct {
 	planned   []Planned
 	plannedAt map[Target][]int // indexes in planned
 	counts    Counts
-}
-
-// Counts says what the ops of a run did, or would do.
-type Counts struct {
-	Created, Updated, Replaced, Deleted, Ran, Later, Unchanged, Failed int
-}
-
-// Changed returns the number of changes.
-func (c Counts) Changed() int { return c.Created + c.Updated + c.Replaced + c.Deleted + c.Ran }
-
-// A Planned is a change that a plan found.
-type Planned struct {
-	Step   string
-	Target Target
-	Change Change
-	Pos    string
-}
-
-// Planned returns the changes found so far, in the order in which they were.
-func (d *Door) Planned() []Planned {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return append([]Planned(nil), d.planned...)
-}
-
-// Counts returns what the ops did so far.
-func (d *Door) Counts() Counts {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.counts
-}
-
-func (d *Door) count(k ChangeKind) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch k {
-	case None:
-		d.counts.Unchanged++
-	case Create:
-		d.counts.Created++
-	case Update:
-		d.counts.Updated++
-	case Replace:
-		d.counts.Replaced++
-	case Delete:
-		d.counts.Deleted++
-	case Run:
-		d.counts.Ran++
-	case Later:
-		d.counts.Later++
-	}
 }
 
 func (d *Door) emit(s *Scope, e Event) {
@@ -261,42 +209,6 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 	return d.apply(ctx, s, op, t, c, start)
 }
 
-func (d *Door) plan(s *Scope, t Target, c Change) State {
-	s.setPending(t.String())
-	if d.planAgain(s, t, c) {
-		// Applied, the second op would find what the first one made.
-		d.count(None)
-		d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: &Change{Kind: None}})
-		return State{Exists: true, Attrs: c.After}
-	}
-	d.count(c.Kind)
-	d.emit(s, Event{Kind: OpPlan, Target: t.String(), Change: &c})
-	if c.Kind == Later {
-		return State{Unknown: true}
-	}
-	return State{Exists: c.Kind != Delete, Attrs: c.After}
-}
-
-// planAgain adds c to the plan, unless the same change of t is planned already,
-// which it reports.
-func (d *Door) planAgain(s *Scope, t Target, c Change) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if c.Kind == Create || c.Kind == Update {
-		for _, i := range d.plannedAt[t] {
-			if p := d.planned[i]; p.Change.Kind == c.Kind && reflect.DeepEqual(p.Change.After, c.After) && reflect.DeepEqual(p.Change.Fields, c.Fields) {
-				return true
-			}
-		}
-	}
-	if d.plannedAt == nil {
-		d.plannedAt = make(map[Target][]int)
-	}
-	d.plannedAt[t] = append(d.plannedAt[t], len(d.planned))
-	d.planned = append(d.planned, Planned{Step: s.Step, Target: t, Change: c, Pos: s.Pos})
-	return false
-}
-
 func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, start time.Time) (State, *Change, error) {
 	if d.Guard != nil {
 		if err := d.Guard(ctx); err != nil {
@@ -328,48 +240,6 @@ func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, s
 	d.count(c.Kind)
 	d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: &c, Elapsed: d.Clock.Now().Sub(start)})
 	return after, &c, nil
-}
-
-// cleaned returns attributes without the secrets that they hold as plain text,
-// such as what a command printed. Values of the type Secret stay: the journal
-// has its own way with them.
-func (d *Door) cleaned(attrs map[string]any) map[string]any {
-	if attrs == nil || d.Redactor == nil {
-		return attrs
-	}
-	return cleanData(attrs, d.Redactor).(map[string]any)
-}
-
-func cleanData(x any, r *Redactor) any {
-	switch x := x.(type) {
-	case string:
-		return r.String(x)
-	case []string:
-		out := make([]string, len(x))
-		for i, s := range x {
-			out[i] = r.String(s)
-		}
-		return out
-	case []any:
-		out := make([]any, len(x))
-		for i, v := range x {
-			out[i] = cleanData(v, r)
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(x))
-		for k, v := range x {
-			out[k] = cleanData(v, r)
-		}
-		return out
-	case map[string]string:
-		out := make(map[string]string, len(x))
-		for k, v := range x {
-			out[k] = r.String(v)
-		}
-		return out
-	}
-	return x
 }
 
 // spend takes one deletion from the budget.

@@ -101,3 +101,45 @@ func (r *Redactor) String(s string) string {
 	}
 	return s
 }
+
+// cleaned returns attributes without the secrets that they hold as plain text,
+// such as what a command printed. Values of the type Secret stay: the journal
+// has its own way with them.
+func (d *Door) cleaned(attrs map[string]any) map[string]any {
+	if attrs == nil || d.Redactor == nil {
+		return attrs
+	}
+	return cleanData(attrs, d.Redactor).(map[string]any)
+}
+
+func cleanData(x any, r *Redactor) any {
+	switch x := x.(type) {
+	case string:
+		return r.String(x)
+	case []string:
+		out := make([]string, len(x))
+		for i, s := range x {
+			out[i] = r.String(s)
+		}
+		return out
+	case []any:
+		out := make([]any, len(x))
+		for i, v := range x {
+			out[i] = cleanData(v, r)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for k, v := range x {
+			out[k] = cleanData(v, r)
+		}
+		return out
+	case map[string]string:
+		out := make(map[string]string, len(x))
+		for k, v := range x {
+			out[k] = r.String(v)
+		}
+		return out
+	}
+	return x
+}

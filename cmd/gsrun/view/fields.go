@@ -1,6 +1,7 @@
 package view
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strconv"
@@ -37,11 +38,21 @@ func (d details) of(target effect.Target, c effect.Change) []string {
 	var rows []row
 	seen := make(map[string]bool)
 	spots := make(map[string]bool)
+	lists := make(map[string][]pair) // the elements of a list are fields of one path
 	for _, f := range c.Fields {
 		p := pairOf(f, d.r)
 		seen[p.path] = true
 		secretSpots(p.new, "."+p.path, spots)
-		rows = append(rows, d.rows(c.Kind, p)...)
+		lists[p.path] = append(lists[p.path], p)
+	}
+	for _, f := range c.Fields {
+		path := d.r.String(f.Path)
+		if ps := lists[path]; len(ps) == 1 {
+			rows = append(rows, d.rows(c.Kind, ps[0])...)
+		} else if len(ps) > 1 {
+			rows = append(rows, d.elements(c.Kind, path, ps))
+		}
+		delete(lists, path)
 	}
 	if more := len(rows) - maxRows; c.Kind == effect.Create && more > 1 && !d.full {
 		rows = append(rows[:maxRows:maxRows], row{bare: true, name: d.paint(dim, "... "+plural(more, "more field"))})
@@ -76,6 +87,42 @@ func (d details) after(target effect.Target, attrs map[string]any, seen, spots m
 	}
 	return rows
 }
+
+// elements returns the row of a list of which each element that comes, goes or
+// differs is a pair: one block, with signs unless all elements come.
+func (d details) elements(kind effect.ChangeKind, path string, ps []pair) row {
+	var gone, come []any
+	hidden := false
+	for _, p := range ps {
+		hidden = hidden || p.hidden
+		if p.old != nil && !(kind == effect.Create && hollow(p.old)) {
+			gone = append(gone, p.old)
+		}
+		if p.new != nil {
+			come = append(come, p.new)
+		}
+	}
+	name := clean(path)
+	switch {
+	case hidden:
+		return row{name: name, value: effect.Mask + " (changed)"}
+	case kind == effect.Create && len(gone) == 0:
+		return d.single(name, come)
+	case kind == effect.Delete && len(come) == 0:
+		return d.single(name, gone)
+	}
+	body := func(x []any) []string {
+		if len(x) == 0 {
+			return nil
+		}
+		return block(x)
+	}
+	return row{name: name, body: d.hunk(hunk{edits: replaced(body(gone), body(come))})}
+}
+
+// hollow reports whether a value is what something that isn't there has: empty,
+// zero or false.
+func hollow(x any) bool { return empty(x) || x == false || x == json.Number("0") }
 
 func isUnknown(x any) bool {
 	_, ok := x.(effect.Unknown)
@@ -116,7 +163,7 @@ func (d details) rows(kind effect.ChangeKind, p pair) []row {
 		return []row{{name: name, value: effect.Mask + " (changed)"}}
 	case p.old == nil && p.new == nil:
 		return []row{{name: name, value: d.paint(dim, "none")}}
-	case p.old == nil && kind != effect.Update:
+	case p.old == nil && kind != effect.Update, kind == effect.Create && hollow(p.old):
 		return []row{d.single(name, p.new)}
 	case p.new == nil && kind == effect.Delete:
 		return []row{d.single(name, p.old)}

@@ -235,11 +235,13 @@ func (t *teller) fieldNames(c *effect.Change) string {
 		return ""
 	}
 	var names []string
-	for _, f := range c.Fields[:min(len(c.Fields), shown)] {
-		names = append(names, clean(t.cfg.Redactor.String(f.Path)))
+	for _, f := range c.Fields {
+		if name := clean(t.cfg.Redactor.String(f.Path)); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
-	if more := len(c.Fields) - shown; more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
+	if more := len(names) - shown; more > 0 {
+		names = append(names[:shown], fmt.Sprintf("%d more", more))
 	}
 	return " [" + strings.Join(names, ", ") + "]"
 }

@@ -132,6 +132,47 @@ func TestPlanOfALargeObject(t *testing.T) {
 	}
 }
 
+// Something new had nothing before.
+func TestCreateWithoutOldValues(t *testing.T) {
+	c := effect.Change{Kind: effect.Create, Fields: []effect.Field{{Path: "groups", Old: "", New: "adm"}, {Path: "uid", Old: 0, New: 7},
+		{Path: "list", Old: []any{}, New: []any{"a"}}, {Path: "on", Old: false, New: true}, {Path: "kept", Old: "x", New: "y"}, {Path: "none", Old: "", New: nil}}}
+	for kind, want := range map[effect.ChangeKind][]string{
+		effect.Create: {"groups: adm", "uid:    7", "list:   [a]", "on:     true", "kept:   x → y", "none:   none"},
+		effect.Update: {`groups: "" → adm`, "uid:    0 → 7", "list:   [] → [a]", "on:     false → true", "kept:   x → y", `none:   "" → none`},
+	} {
+		c.Kind = kind
+		if got := (details{}).of(effect.Target{}, c); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", kind, got, want)
+		}
+	}
+}
+
+// The elements of a list that come and go one by one are one block.
+func TestFieldsThatAreElements(t *testing.T) {
+	rule := func(port int) any { return map[string]any{"port": port, "protocol": "tcp"} }
+	come := []effect.Field{{Path: "rules", New: rule(22)}, {Path: "mtu", New: 1450}, {Path: "rules", New: rule(443)}}
+	for name, c := range map[string]struct {
+		kind   effect.ChangeKind
+		fields []effect.Field
+		want   []string
+	}{
+		"create": {effect.Create, come, []string{"rules:", "  - port: 22", "    protocol: tcp", "  - port: 443", "    protocol: tcp", "mtu: 1450"}},
+		"update": {effect.Update, []effect.Field{{Path: "rules", New: rule(22)}, {Path: "rules", Old: rule(80)}},
+			[]string{"rules:", "  -- port: 80", "  -  protocol: tcp", "  +- port: 22", "  +  protocol: tcp"}},
+		"update, adding": {effect.Update, []effect.Field{{Path: "subnets", New: "a"}, {Path: "subnets", New: "b"}}, []string{"subnets:", "  +- a", "  +- b"}},
+		"delete":         {effect.Delete, []effect.Field{{Path: "rules", Old: "a"}, {Path: "rules", Old: "b"}}, []string{"rules: [a, b]"}},
+		"secret":         {effect.Update, []effect.Field{{Path: "keys", Old: plainSecret, New: secret()}, {Path: "keys", New: secret()}}, []string{"keys: *** (changed)"}},
+	} {
+		if got := (details{}).of(effect.Target{}, effect.Change{Kind: c.kind, Fields: c.fields}); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+	_, got := show(t, Config{Kind: Plain}, []effect.Event{{Kind: effect.OpEnd, Step: "a", Target: "t", Change: &effect.Change{Kind: effect.Update, Fields: come}}})
+	if want := "a: updated t [rules, mtu] (0.0s)\n"; string(got) != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A secret that didn't change isn't shown as a change of the map that it is in.
 func TestPlanOfAMapWithAnUnchangedSecret(t *testing.T) {
 	old := map[string]any{"kept": plainSecret, "other": plainSecret, "n": 1}
