@@ -102,6 +102,12 @@ func (d details) elements(kind effect.ChangeKind, path string, ps []pair) row {
 			come = append(come, p.new)
 		}
 	}
+	// What is secret in one element is in the others, though observed as plain text.
+	spots := make(map[string]bool)
+	secretSpots(gone, "", spots)
+	secretSpots(come, "", spots)
+	gone, _ = hide(gone, "", spots).([]any)
+	come, _ = hide(come, "", spots).([]any)
 	name := clean(path)
 	switch {
 	case hidden:

@@ -162,6 +162,8 @@ func TestFieldsThatAreElements(t *testing.T) {
 		"update, adding": {effect.Update, []effect.Field{{Path: "subnets", New: "a"}, {Path: "subnets", New: "b"}}, []string{"subnets:", "  +- a", "  +- b"}},
 		"delete":         {effect.Delete, []effect.Field{{Path: "rules", Old: "a"}, {Path: "rules", Old: "b"}}, []string{"rules: [a, b]"}},
 		"secret":         {effect.Update, []effect.Field{{Path: "keys", Old: plainSecret, New: secret()}, {Path: "keys", New: secret()}}, []string{"keys: *** (changed)"}},
+		"secrets": {effect.Update, []effect.Field{{Path: "users", Old: map[string]any{"name": "a", "password": plainSecret}}, {Path: "users", New: map[string]any{"name": "b", "password": secret()}}},
+			[]string{"users:", "  -- name: a", "  -  password: ***", "  +- name: b", "  +  password: ***"}},
 	} {
 		if got := (details{}).of(effect.Target{}, effect.Change{Kind: c.kind, Fields: c.fields}); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
