@@ -74,6 +74,9 @@ func (e *Engine) Load(file string) (*Recipe, error) {
 	case nil:
 		return nil, fault.Hinted(fault.Invalid, "end it with main = recipe(...)", "%s has no main", name)
 	case *Recipe:
+		if err := invalid(v.checkInputs()); err != nil {
+			return nil, err
+		}
 		if v.Path != strings.TrimSuffix(file, ".star") {
 			// A file may hand on another's recipe as its own.
 			c := *v

@@ -459,27 +459,32 @@ func TestBadInput(t *testing.T) {
 		src  string
 		want []string
 	}{
-		"syntax":         {"x = (\n", []string{"recipes/x.star:2", "syntax error"}},
-		"undefined":      {"x = nope\n", []string{"recipes/x.star:1:5: undefined: nope"}},
-		"no main":        {"x = 1\n", []string{"recipes/x.star has no main", "hint: end it with main = recipe(...)"}},
-		"no docstring":   {"def a():\n    pass\nmain = recipe(steps = [a])\n", []string{"recipes/x.star:1:1: step a has no docstring", "hint: say in a docstring"}},
-		"lambda":         {"main = recipe(steps = [lambda: 1])\n", []string{"a lambda can't be a step"}},
-		"unknown step":   {good + "def b(aa):\n    \"\"\"B.\"\"\"\nmain = recipe(steps = [a, b])\n", []string{"recipes/x.star:3:1: step b needs aa, which is no step", "did you mean a?"}},
-		"two faults":     {good + "def b(q):\n    \"\"\"B.\"\"\"\ndef c(r):\n    \"\"\"C.\"\"\"\nmain = recipe(steps = [a, b, c])\n", []string{"step b needs q", "step c needs r"}},
-		"step cycle":     {"def a(b):\n    \"\"\"A.\"\"\"\ndef b(a):\n    \"\"\"B.\"\"\"\nmain = recipe(steps = [a, b])\n", []string{"cycle of steps: a -> b -> a", "recipes/x.star:1"}},
-		"twice":          {good + "main = recipe(steps = [a, a])\n", []string{"two steps are called a"}},
-		"top level":      {"world.thing(\"a\")\n", []string{"world.thing was called at top level", "hint: move the call into a step", "recipes/x.star:1"}},
-		"load cycle":     {"load(\"y.star\", \"y\")\n", []string{"cycle of load statements: recipes/x.star -> recipes/y.star -> recipes/x.star"}},
-		"load missing":   {"load(\"z.star\", \"y\")\n", []string{"no file z.star in recipes", "recipes/x.star:1"}},
-		"inner load":     {"load(\"w.star\", \"w\")\n", []string{"recipes/x.star:1", "recipes/w.star:2: in f", "return 1 // 0"}},
-		"steps":          {"def f():\n    for i in range(100000000):\n        pass\nf()\n", []string{"took more than 2000000 steps", "hint: move the work", "recipes/x.star:2"}},
-		"recursion":      {"def f():\n    f()\nf()\n", []string{"called recursively", "hint: recipes can't recurse"}},
-		"bad default":    {"main = recipe(inputs = {\"n\": input.cidr(default = \"10.0.0.1/24\", doc = \"N.\")}, steps = [])\n", []string{"has host bits set; the range is 10.0.0.0/24"}},
+		"syntax":       {"x = (\n", []string{"recipes/x.star:2", "syntax error"}},
+		"undefined":    {"x = nope\n", []string{"recipes/x.star:1:5: undefined: nope"}},
+		"no main":      {"x = 1\n", []string{"recipes/x.star has no main", "hint: end it with main = recipe(...)"}},
+		"no docstring": {"def a():\n    pass\nmain = recipe(steps = [a])\n", []string{"recipes/x.star:1:1: step a has no docstring", "hint: say in a docstring"}},
+		"lambda":       {"main = recipe(steps = [lambda: 1])\n", []string{"a lambda can't be a step"}},
+		"unknown step": {good + "def b(aa):\n    \"\"\"B.\"\"\"\nmain = recipe(steps = [a, b])\n", []string{"recipes/x.star:3:1: step b needs aa, which is no step", "did you mean a?"}},
+		"two faults":   {good + "def b(q):\n    \"\"\"B.\"\"\"\ndef c(r):\n    \"\"\"C.\"\"\"\nmain = recipe(steps = [a, b, c])\n", []string{"step b needs q", "step c needs r"}},
+		"step cycle":   {"def a(b):\n    \"\"\"A.\"\"\"\ndef b(a):\n    \"\"\"B.\"\"\"\nmain = recipe(steps = [a, b])\n", []string{"cycle of steps: a -> b -> a", "recipes/x.star:1"}},
+		"twice":        {good + "main = recipe(steps = [a, a])\n", []string{"two steps are called a"}},
+		"top level":    {"world.thing(\"a\")\n", []string{"world.thing was called at top level", "hint: move the call into a step", "recipes/x.star:1"}},
+		"load cycle":   {"load(\"y.star\", \"y\")\n", []string{"cycle of load statements: recipes/x.star -> recipes/y.star -> recipes/x.star"}},
+		"load missing": {"load(\"z.star\", \"y\")\n", []string{"no file z.star in recipes", "recipes/x.star:1"}},
+		"inner load":   {"load(\"w.star\", \"w\")\n", []string{"recipes/x.star:1", "recipes/w.star:2: in f", "return 1 // 0"}},
+		"steps":        {"def f():\n    for i in range(100000000):\n        pass\nf()\n", []string{"took more than 2000000 steps", "hint: move the work", "recipes/x.star:2"}},
+		"recursion":    {"def f():\n    f()\nf()\n", []string{"called recursively", "hint: recipes can't recurse"}},
+		"bad default":  {"main = recipe(inputs = {\"n\": input.cidr(default = \"10.0.0.1/24\", doc = \"N.\")}, steps = [])\n", []string{"has host bits set; the range is 10.0.0.0/24"}},
+		"unknown input": {"def a(ctx):\n    \"\"\"A.\"\"\"\n    return [ctx.inputs.sze, ctx.inputs.count]\nmain = recipe(inputs = {\"size\": input.int(default = 1, doc = \"S.\")}, steps = [a])\n",
+			[]string{"recipes/x.star:3:24: ctx.inputs has no sze", "did you mean size?", "ctx.inputs has no count"}},
+		"given input":    {"load(\"v.star\", v = \"main\")\nmain = recipe(steps = [use(\"v\", v, inputs = lambda: {\"sise\": 3})])\n", []string{"recipes/x.star:2:54: sise is no input of v", "did you mean size?"}},
+		"used alike":     {"load(\"v.star\", v = \"main\")\nmain = recipe(steps = [use(\"b\", v), use(\"c\", v)])\n", []string{"steps b and c use the recipe v alike", "give one of them instance"}},
 		"unknown arg":    {good + "main = recipe(steps = [step(a, timout = \"1s\")])\n", []string{"step: unknown argument timout", "did you mean timeout?"}},
 		"wrong type arg": {good + "main = recipe(steps = [step(a, retries = \"x\")])\n", []string{"step: argument retries: got string, want int"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHarness(t, "x.star", c.src, "y.star", "load(\"x.star\", \"x\")\ny = 1\n", "w.star", "def f():\n    return 1 // 0\nw = f()\n")
+			h := newHarness(t, "x.star", c.src, "y.star", "load(\"x.star\", \"x\")\ny = 1\n", "w.star", "def f():\n    return 1 // 0\nw = f()\n",
+				"v.star", "main = recipe(inputs = {\"size\": input.int(default = 1, doc = \"S.\")}, steps = [])\n")
 			e, _, _, err := h.run(t.Context(), effect.Apply, "x.star")
 			if err == nil {
 				t.Fatal("no error")

@@ -12,6 +12,7 @@ package dialect
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"go.starlark.net/resolve"
 	"go.starlark.net/starlark"
@@ -30,6 +31,9 @@ type File struct {
 	Source  []byte
 	Syntax  *syntax.File // rewritten; its positions are those of the source
 	program *starlark.Program
+
+	indexing  sync.Once
+	functions map[place]syntax.Node // by where they begin
 }
 
 // Compile parses and checks a file. predeclared are the names that it may use

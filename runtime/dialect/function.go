@@ -60,3 +60,25 @@ func (f *File) Doc() string {
 	}
 	return ""
 }
+
+// place is where a function begins.
+type place struct{ line, col int32 }
+
+// At returns the definition or lambda that begins at a position, or nil.
+func (f *File) At(pos syntax.Position) syntax.Node {
+	f.indexing.Do(func() {
+		f.functions = make(map[place]syntax.Node)
+		for _, s := range f.Syntax.Stmts {
+			syntax.Walk(s, func(n syntax.Node) bool {
+				switch n := n.(type) {
+				case *syntax.DefStmt:
+					f.functions[place{n.Def.Line, n.Def.Col}] = n
+				case *syntax.LambdaExpr:
+					f.functions[place{n.Lambda.Line, n.Lambda.Col}] = n
+				}
+				return true
+			})
+		}
+	})
+	return f.functions[place{pos.Line, pos.Col}]
+}
