@@ -52,7 +52,7 @@ func (a *app) check(cmd *cobra.Command, name string, p place) error {
 		return explain(e, err)
 	}
 	if globals["main"] == nil {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: no recipe, %d definitions\n", name, len(globals))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: no recipe, %s\n", name, plural(len(globals), "definition"))
 		return nil
 	}
 	r, err := e.Load(src.path)
@@ -68,7 +68,7 @@ func (a *app) check(cmd *cobra.Command, name string, p place) error {
 		return fault.Hinted(fault.Drift, "compare the two, then pin the new digest",
 			"%s: the step %s that it replaces has changed: it pins %s, the step below is %s", st.Pos, st.Step, st.Pinned, st.Now)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d inputs, %d steps\n", name, len(r.Inputs), countSteps(r))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s\n", name, plural(len(r.Inputs), "input"), plural(countSteps(r), "step"))
 	return nil
 }
 
@@ -96,4 +96,12 @@ func countSteps(r *runtime.Recipe) int {
 		n++
 	}
 	return n
+}
+
+// plural returns "1 step", "2 steps".
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

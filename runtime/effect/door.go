@@ -251,7 +251,7 @@ func (d *Door) spend(t Target) error {
 	}
 	if d.counts.Deleted+d.counts.Replaced >= d.Deletes {
 		return fault.Hinted(fault.Invalid, "raise it with --max-deletes if this is meant",
-			"deleting %s would exceed the run's budget of %d deletions", t, d.Deletes)
+			"deleting %s would exceed the run's deletion budget of %d", t, d.Deletes)
 	}
 	return nil
 }

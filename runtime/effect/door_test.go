@@ -201,7 +201,7 @@ func TestGuardAndBudget(t *testing.T) {
 	if _, err := Do(ctx, deletion{"a"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := Do(ctx, deletion{"b"}); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "exceed the run's budget of 1") {
+	if _, err := Do(ctx, deletion{"b"}); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "exceed the run's deletion budget of 1") {
 		t.Errorf("second deletion: %v", err)
 	}
 }
