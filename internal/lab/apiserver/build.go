@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/lock"
 )
 
 // SourceVariable names the environment variable that says where the nested module lies.
@@ -66,21 +66,22 @@ func isSource(dir string) bool {
 
 // Build returns the path of the lab's Kubernetes, built from source (empty: see FindSource) if
 // cache (empty: gsrun/lab in the user's cache folder) doesn't have it yet. Two processes don't
-// build it at once, and a build that was broken off leaves nothing that looks whole.
+// build it at once, and a build that was broken off leaves nothing that looks whole. Where there
+// is no source, it is the program in cache that was used last.
 func Build(ctx context.Context, source, cache string, progress func(string)) (string, error) {
-	if source == "" {
-		found, err := FindSource()
-		if err != nil {
-			return "", err
-		}
-		source = found
-	}
 	if cache == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
 			return "", fault.Hinted(fault.Invalid, "set HOME or XDG_CACHE_HOME", "finding the cache folder: %w", err)
 		}
 		cache = filepath.Join(base, "gsrun", "lab")
+	}
+	if source == "" {
+		found, program, err := choose(FindSource, cache)
+		if err != nil || program != "" {
+			return program, err
+		}
+		source = found
 	}
 	digest, err := sourceDigest(source)
 	if err != nil {
@@ -89,18 +90,14 @@ func Build(ctx context.Context, source, cache string, progress func(string)) (st
 	folder := filepath.Join(cache, "kubernetes-"+digest)
 	program := filepath.Join(folder, "kubernetes")
 	if _, err := os.Stat(program); err == nil {
-		now := time.Now()
-		_ = os.Chtimes(program, now, now) // in use: see removeUnused
+		use(program)
 		return program, nil
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", fault.Wrap("making", folder, err)
-	}
-	unlock, err := lock(ctx, filepath.Join(folder, "lock"), func() {
+	unlock, err := lock.Take(ctx, filepath.Join(folder, "lock"), func() {
 		progress("waiting for another process that builds the lab's Kubernetes")
 	})
 	if err != nil {
-		return "", fault.Wrap("locking", folder, err)
+		return "", err
 	}
 	defer unlock()
 	if _, err := os.Stat(program); err == nil {
@@ -113,17 +110,48 @@ func Build(ctx context.Context, source, cache string, progress func(string)) (st
 	return program, nil
 }
 
+// choose returns the source that find finds; or where there is none, the program in cache that
+// was used last.
+func choose(find func() (string, error), cache string) (source, program string, err error) {
+	if source, err = find(); err == nil {
+		return source, "", nil
+	}
+	if os.Getenv(SourceVariable) != "" {
+		return "", "", err // one was named, so it is that one or none
+	}
+	var latest time.Time
+	for _, p := range programs(cache) {
+		if info, err := os.Stat(p); err == nil && info.ModTime().After(latest) {
+			program, latest = p, info.ModTime()
+		}
+	}
+	if program == "" {
+		return "", "", err
+	}
+	use(program)
+	return "", program, nil
+}
+
+// programs lists the programs that were built whole.
+func programs(cache string) []string {
+	// The only error is that of a bad pattern, which nothing is listed for.
+	list, _ := filepath.Glob(filepath.Join(cache, "kubernetes-*", "kubernetes"))
+	return list
+}
+
+// use notes when a program was last used. A failure only lets it seem older.
+func use(program string) {
+	now := time.Now()
+	_ = os.Chtimes(program, now, now)
+}
+
 // unused is how long a built program is kept after its last use: each is over 100 MB.
 const unused = 14 * 24 * time.Hour
 
 // removeUnused removes the programs of other sources that nobody has used since. A failure only
 // leaves them there.
 func removeUnused(cache string, since time.Time) {
-	programs, err := filepath.Glob(filepath.Join(cache, "kubernetes-*", "kubernetes"))
-	if err != nil {
-		return
-	}
-	for _, program := range programs {
+	for _, program := range programs(cache) {
 		if info, err := os.Stat(program); err == nil && info.ModTime().Before(since) {
 			_ = os.RemoveAll(filepath.Dir(program))
 		}
@@ -216,34 +244,4 @@ func sourceDigest(source string) (string, error) {
 		_, _ = sum.Write(text)
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:16], nil
-}
-
-// lock takes the lock file at path, and returns what frees it. It calls waiting once if somebody
-// else has it.
-func lock(ctx context.Context, path string, waiting func()) (func(), error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for first := true; ; first = false {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { _ = file.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			_ = file.Close()
-			return nil, err
-		}
-		if first {
-			waiting()
-		}
-		select {
-		case <-ctx.Done():
-			_ = file.Close()
-			return nil, fault.FromContext(ctx)
-		case <-tick.C:
-		}
-	}
 }
