@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -93,14 +92,8 @@ func (s *Lab) open() error {
 		}
 	}
 	var err error
-	s.lock, err = os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return &fault.Error{Op: "locking", Target: s.dir, Kind: fault.Invalid, Err: err}
-	}
-	if err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return fault.New(fault.Locked, "a lab already runs in %s", s.dir)
-	}
-	return nil
+	s.lock, err = hold(context.Background(), s.dir)
+	return err
 }
 
 func (s *Lab) logf(format string, args ...any) {
@@ -214,7 +207,9 @@ func (s *Lab) startCloud(password string, keys gitKeys) error {
 
 // Close stops all parts, the last one started first.
 func (s *Lab) Close() {
-	_ = os.Remove(filepath.Join(s.dir, infoFile))
+	if s.lock != nil { // else the file is another lab's
+		_ = os.Remove(filepath.Join(s.dir, infoFile))
+	}
 	for _, h := range s.http {
 		_ = h.Close()
 	}
