@@ -37,7 +37,7 @@ func TestKilledAndRunAgain(t *testing.T) {
 		{"seed/control_plane: started", 700 * time.Millisecond}, // within kubeadm init
 		{"seed/pod_network: created .*CustomResourceDefinition", 0},
 		{"capo/cert_manager: created .*Deployment", 0},
-		{"argocd/install: created .*Service/", 0},
+		{"capo/core: created .*Deployment", 0},
 		{"spoke/identity: created", 0},
 		{"spoke/provisioned: started", 0},
 	} {
