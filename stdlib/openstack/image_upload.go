@@ -88,11 +88,26 @@ func (u *upload) Read(p []byte) (int, error) {
 	u.sha256.Write(p[:n]) // a hash never fails
 	u.sha512.Write(p[:n])
 	u.done += int64(n)
-	if now := effect.From(u.ctx).Door.Clock.Now(); now.Sub(u.reported) >= 2*time.Second && u.size > 0 {
+	if u.size < reportedSize {
+		return n, err
+	}
+	if now := effect.From(u.ctx).Door.Clock.Now(); now.Sub(u.reported) >= 2*time.Second {
 		u.reported = now
-		effect.Progressf(u.ctx, "uploading %s: %d%% of %d MiB", u.name, u.done*100/u.size, u.size>>20)
+		effect.Progressf(u.ctx, "uploading %s: %d%% of %s", u.name, u.done*100/u.size, sizeText(u.size))
 	}
 	return n, err
+}
+
+// reportedSize is the size from which on an upload takes long enough to tell
+// how far it is.
+const reportedSize = 1 << 20
+
+// sizeText writes a size of at least 1 MiB in the largest unit that it reaches.
+func sizeText(n int64) string {
+	if n >= 1<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
 }
 
 // Seek goes to the beginning only: data is sent again as a whole.
