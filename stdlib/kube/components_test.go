@@ -20,7 +20,7 @@ import (
 
 // components are what a management cluster is made of, in order.
 var components = []string{
-	"https://raw.githubusercontent.com/projectcalico/calico/v3.31.5/manifests/calico.yaml",
+	"https://raw.githubusercontent.com/projectcalico/calico/v3.32.2/manifests/calico.yaml",
 	"https://github.com/cert-manager/cert-manager/releases/download/v1.20.3/cert-manager.yaml",
 	"https://github.com/k-orc/openstack-resource-controller/releases/download/v2.6.0/install.yaml",
 	"https://github.com/kubernetes-sigs/cluster-api/releases/download/v1.14.2/core-components.yaml",
