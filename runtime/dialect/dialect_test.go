@@ -55,6 +55,8 @@ func TestDecidingOnUnknown(t *testing.T) {
 		"abs(u)", "chr(u)", "ord(u)",
 		"'abc'.startswith(u)", "'abc'.endswith(u)", "'abc'.find(u)", "'abc'.rfind(u)", "'abc'.index(u)", "'abc'.count(u)",
 		"'a,b'.split(u)", "'a,b'.rsplit(u)", "'a,b'.partition(u)", "'a,b'.rpartition(u)",
+		"[x for x, y in [u]]", "[x for x, (y, z) in [(1, u)]]", "[1].extend(u)", "{}.update(u)", "set([1]).union(u)", "{}.get((1, u))",
+		"getattr('abc', 'startswith')(u)",
 		"[1, 2].index(u)", "[u].index(1)", "{'a': 1}.get(u)", "(lambda *a: a)(*u)", "(lambda **a: a)(**u)",
 	}
 	for _, expr := range exprs {
@@ -71,7 +73,7 @@ func TestDecidingOnUnknown(t *testing.T) {
 
 func TestDecidingStatements(t *testing.T) {
 	for _, body := range []string{
-		"if u: pass", "for x in u: pass", "a, b = u", "[a, b] = u", "x = [1]; x.remove(u)", "(a, (b, c)) = (1, u)",
+		"if u: pass", "for x in u: pass", "a, b = u", "[a, b] = u", "x = [1]; x.remove(u)", "for x, y in [u]: pass", "x = [1]; x[u] = 2", "(a, (b, c)) = (1, u)",
 	} {
 		e := env()
 		f, err := Compile("t.star", []byte("def f():\n    "+strings.ReplaceAll(body, "; ", "\n    ")+"\nf()\n"), e.Has)
@@ -87,7 +89,7 @@ func TestDecidingStatements(t *testing.T) {
 // TestMakingUnknown goes through what an Unknown may be put into.
 func TestMakingUnknown(t *testing.T) {
 	for _, expr := range []string{
-		"u.name", "u['a']", "u[0]", "u + 1", "1 + u", "'a' + u", "u + 'a'", "[1] + u", "u * 2", "2 * u", "-u", "u - 1", "u // 2", "u / 2", "u % 2",
+		"dict(a = u)['a']", "getattr('{} x', 'format')(u)", "[x for x in [u]][0]", "u.name", "u['a']", "u[0]", "u + 1", "1 + u", "'a' + u", "u + 'a'", "[1] + u", "u * 2", "2 * u", "-u", "u - 1", "u // 2", "u / 2", "u % 2",
 		"'%s' % u", "'%s %s' % (1, u)", "'%(a)s' % {'a': u}", "'{}'.format(u)", "'{a}'.format(a = u)", "','.join(['a', u])", "'a'.replace('a', u)",
 		"str(u)", "repr(u)", "u.method(1)", "u | {}", "str([u])", "'%s' % struct(a = u)",
 	} {
@@ -134,6 +136,16 @@ func TestSecretsStaySecret(t *testing.T) {
 	for _, expr := range []string{"'%s' % [s]", "str({'a': s})", "'{}'.format(struct(a = s))", "{s: 1}", "int(s)", "'a' in s"} {
 		if v, err := eval(t, expr); err == nil {
 			t.Errorf("%s: got %v, want an error", expr, v)
+		}
+	}
+	for _, expr := range []string{"s.elems()", "s.codepoints()", "s in 'hunter2hunter2'", "s in {}"} {
+		if v, err := eval(t, expr); err == nil {
+			t.Errorf("%s: got %v, want an error", expr, v)
+		}
+	}
+	for _, expr := range []string{"s in ['x', 'hunter2hunter2']", "'hunter2hunter2' in [s]", "s not in ['x']", "dict(a = s)['a'] == s"} {
+		if v, err := eval(t, expr); err != nil || v != starlark.True {
+			t.Errorf("%s: %v, %v", expr, v, err)
 		}
 	}
 	if v, err := eval(t, "s == 'hunter2hunter2' and s != 'x' and len(s) == 14"); err != nil || v != starlark.True {

@@ -27,6 +27,7 @@ var operators = starlark.StringDict{
 	"$key":    operator("$key", 1, known("used as a key")),
 	"$attr":   operator("$attr", 2, attr),
 	"$unpack": operator("$unpack", 2, unpack),
+	"$each":   operator("$each", 2, each),
 }
 
 func operator(name string, n int, f func(args starlark.Tuple) (starlark.Value, error)) *starlark.Builtin {
@@ -76,6 +77,27 @@ func unpackable(v starlark.Value, pattern string) (rest string, err error) {
 		}
 	}
 	return rest[1:], nil
+}
+
+// each returns its first argument, which a loop is about to go through while
+// it takes each element apart by a pattern.
+func each(args starlark.Tuple) (starlark.Value, error) {
+	if u, ok := args[0].(effect.Unknown); ok {
+		return nil, u.Deferred("iterated over")
+	}
+	it, ok := args[0].(starlark.Iterable)
+	if !ok {
+		return args[0], nil
+	}
+	iter := it.Iterate()
+	defer iter.Done()
+	var x starlark.Value
+	for iter.Next(&x) {
+		if _, err := unpackable(x, string(args[1].(starlark.String))); err != nil {
+			return nil, err
+		}
+	}
+	return args[0], nil
 }
 
 // isScalar reports whether v can neither be nor hold an Unknown or a secret.
@@ -130,8 +152,32 @@ func membership(name string, op syntax.Token) *starlark.Builtin {
 				return nil, u.Deferred("searched with `in`")
 			}
 		}
+		if effect.FindSecret(args) != nil {
+			return amongTexts(op, args[0], args[1])
+		}
 		return starlark.Binary(op, args[0], args[1])
 	})
+}
+
+// amongTexts is `in` where secrets are compared with texts.
+func amongTexts(op syntax.Token, x, y starlark.Value) (starlark.Value, error) {
+	it, ok := y.(starlark.Iterable)
+	if _, isDict := y.(*starlark.Dict); !ok || isDict {
+		return nil, fault.New(fault.Invalid, "a secret can be searched for in a list of texts only")
+	}
+	iter := it.Iterate()
+	defer iter.Done()
+	found := false
+	var e starlark.Value
+	for iter.Next(&e) {
+		a, b := sameTaint(x, e)
+		same, err := starlark.Equal(a, b)
+		if err != nil {
+			return nil, err
+		}
+		found = found || same
+	}
+	return starlark.Bool(found == (op == syntax.IN)), nil
 }
 
 // mod is the operator %: formatting keeps what it is given unknown or secret.
@@ -153,7 +199,8 @@ func tainted(operands starlark.Value, text func(plain func(starlark.Value) starl
 	if u, ok := effect.FindUnknown(operands); ok {
 		return u, nil
 	}
-	if !effect.FindSecret(operands) {
+	secret := effect.FindSecret(operands)
+	if secret == nil {
 		return text(func(v starlark.Value) starlark.Value { return v })
 	}
 	if deepSecret(operands) {
@@ -164,7 +211,7 @@ func tainted(operands starlark.Value, text func(plain func(starlark.Value) starl
 	if err != nil {
 		return nil, err
 	}
-	return effect.Taint(v), nil
+	return secret.Taint(v), nil
 }
 
 // deepSecret reports whether a secret lies deeper in v than v itself, or than
@@ -172,7 +219,7 @@ func tainted(operands starlark.Value, text func(plain func(starlark.Value) starl
 func deepSecret(v starlark.Value) bool {
 	top := func(x starlark.Value) bool {
 		_, ok := x.(*effect.Secret)
-		return !ok && effect.FindSecret(x)
+		return !ok && effect.FindSecret(x) != nil
 	}
 	switch v := v.(type) {
 	case starlark.Tuple:
@@ -223,7 +270,8 @@ func reveal(v starlark.Value) starlark.Value {
 // guarded are the names of methods that decide on their arguments, or put them
 // into text.
 var guarded = func() map[string]bool {
-	m := map[string]bool{"index": true, "remove": true, "get": true, "pop": true, "setdefault": true}
+	m := map[string]bool{"index": true, "remove": true, "get": true, "pop": true, "setdefault": true,
+		"extend": true, "update": true, "union": true, "intersection": true, "difference": true, "symmetric_difference": true, "issubset": true, "issuperset": true}
 	for _, name := range starlark.String("").AttrNames() {
 		m[name] = true
 	}
@@ -239,9 +287,12 @@ func attr(args starlark.Tuple) (starlark.Value, error) {
 	name := string(args[1].(starlark.String))
 	switch x := args[0].(type) {
 	case starlark.String:
-		return method(x, name, false)
+		return method(x, name, nil)
 	case *effect.Secret:
-		return method(starlark.String(x.Reveal()), name, true)
+		if strings.HasPrefix(name, "elem") || strings.HasPrefix(name, "codepoint") {
+			return nil, fault.New(fault.Invalid, "a secret can't be taken apart with %s()", name)
+		}
+		return method(starlark.String(x.Reveal()), name, x)
 	case *starlark.List:
 		m, err := x.Attr(name)
 		if m == nil || err != nil {
@@ -250,7 +301,13 @@ func attr(args starlark.Tuple) (starlark.Value, error) {
 		if name == "index" || name == "remove" {
 			return deciding(m.(*starlark.Builtin), x), nil
 		}
-		return m, nil
+		return keyed(m.(*starlark.Builtin)), nil
+	case *starlark.Set:
+		m, err := x.Attr(name)
+		if m == nil || err != nil {
+			return nil, orMissing(x, name, err)
+		}
+		return keyed(m.(*starlark.Builtin)), nil
 	case *starlark.Dict:
 		m, err := x.Attr(name)
 		if m == nil || err != nil {
@@ -274,8 +331,9 @@ func orMissing(x starlark.Value, name string, err error) error {
 	return fault.New(fault.Invalid, "%s has no .%s field or method", x.Type(), name)
 }
 
-// method returns the method of the string x; the result is secret if x is.
-func method(x starlark.String, name string, secret bool) (starlark.Value, error) {
+// method returns the method of the string x, which is the text of the secret if
+// there is one; the result is secret then.
+func method(x starlark.String, name string, secret *effect.Secret) (starlark.Value, error) {
 	m, err := x.Attr(name)
 	if m == nil || err != nil {
 		return nil, orMissing(x, name, err)
@@ -295,10 +353,10 @@ func method(x starlark.String, name string, secret bool) (starlark.Value, error)
 			}
 			return b.CallInternal(thread, plain(args).(starlark.Tuple), kw)
 		})
-		if err != nil || !secret {
+		if err != nil || secret == nil {
 			return v, err
 		}
-		return effect.Taint(v), nil
+		return secret.Taint(v), nil
 	}), nil
 }
 
@@ -341,12 +399,17 @@ func deciding(m *starlark.Builtin, l *starlark.List) starlark.Value {
 	})
 }
 
-// keyed returns the method m of a dict, whose first argument is a key.
+// keyed returns the method m of a collection, whose first argument is a key or
+// another collection.
 func keyed(m *starlark.Builtin) starlark.Value {
 	return starlark.NewBuiltin(m.Name(), func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 		if len(args) > 0 {
-			if u, ok := effect.FindUnknown(args[0]); ok {
-				return nil, u.Deferred("used as a key")
+			u, ok := args[0].(effect.Unknown)
+			if !ok && (m.Name() == "get" || m.Name() == "pop" || m.Name() == "setdefault") {
+				u, ok = effect.FindUnknown(args[0]) // a key can't be had without all of its parts
+			}
+			if ok {
+				return nil, u.Deferred("passed to " + m.Name() + "()")
 			}
 		}
 		return m.CallInternal(thread, args, kwargs)

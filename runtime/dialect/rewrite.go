@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"strconv"
+
 	"go.starlark.net/syntax"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -33,7 +35,7 @@ func (r *rewriter) stmt(s syntax.Stmt) {
 		r.stmts(s.True)
 		r.stmts(s.False)
 	case *syntax.ForStmt:
-		s.X = call("$iter", s.For, r.expr(s.X))
+		s.X = iterated(s.For, r.expr(s.X), s.Vars)
 		s.Vars = r.target(s.Vars)
 		r.stmts(s.Body)
 	case *syntax.AssignStmt:
@@ -51,8 +53,7 @@ func (r *rewriter) stmt(s syntax.Stmt) {
 func (r *rewriter) assign(s *syntax.AssignStmt) {
 	s.RHS = r.expr(s.RHS)
 	if p := pattern(s.LHS); p != "." {
-		shape := &syntax.Literal{Token: syntax.STRING, TokenPos: s.OpPos, Raw: `"` + p + `"`, Value: p}
-		s.RHS = call("$unpack", s.OpPos, s.RHS, shape)
+		s.RHS = call("$unpack", s.OpPos, s.RHS, text(p, s.OpPos))
 	}
 	if s.Op == syntax.PERCENT_EQ {
 		id, ok := s.LHS.(*syntax.Ident)
@@ -68,6 +69,19 @@ func (r *rewriter) assign(s *syntax.AssignStmt) {
 		return
 	}
 	s.LHS = r.target(s.LHS)
+}
+
+// iterated returns the expression for what a loop goes through.
+func iterated(pos syntax.Position, x, vars syntax.Expr) syntax.Expr {
+	if p := pattern(vars); p != "." {
+		return call("$each", pos, x, text(p, pos))
+	}
+	return call("$iter", pos, x)
+}
+
+// text returns a literal that stands at pos.
+func text(s string, pos syntax.Position) syntax.Expr {
+	return &syntax.Literal{Token: syntax.STRING, TokenPos: pos, Raw: strconv.Quote(s), Value: s}
 }
 
 // pattern describes the left side of an assignment for $unpack.
@@ -96,7 +110,7 @@ func (r *rewriter) target(e syntax.Expr) syntax.Expr {
 	switch e := e.(type) {
 	case *syntax.IndexExpr:
 		e.X = r.expr(e.X)
-		e.Y = r.expr(e.Y)
+		e.Y = call("$key", e.Lbrack, r.expr(e.Y))
 	case *syntax.DotExpr:
 		e.X = r.expr(e.X)
 	case *syntax.TupleExpr:
@@ -185,7 +199,7 @@ func (r *rewriter) comprehension(e *syntax.Comprehension) {
 	for _, c := range e.Clauses {
 		switch c := c.(type) {
 		case *syntax.ForClause:
-			c.X = call("$iter", c.For, r.expr(c.X))
+			c.X = iterated(c.For, r.expr(c.X), c.Vars)
 			c.Vars = r.target(c.Vars)
 		case *syntax.IfClause:
 			c.Cond = call("$known", c.If, r.expr(c.Cond))
@@ -215,8 +229,7 @@ func (r *rewriter) dot(e *syntax.DotExpr) syntax.Expr {
 	if !guarded[e.Name.Name] {
 		return e
 	}
-	name := &syntax.Literal{Token: syntax.STRING, TokenPos: e.Name.NamePos, Raw: `"` + e.Name.Name + `"`, Value: e.Name.Name}
-	return call("$attr", e.Dot, e.X, name)
+	return call("$attr", e.Dot, e.X, text(e.Name.Name, e.Name.NamePos))
 }
 
 func (r *rewriter) args(args []syntax.Expr) {

@@ -23,8 +23,9 @@ var universe = func() starlark.StringDict {
 	for _, name := range []string{"any", "all", "sorted", "min", "max", "set"} {
 		d[name] = checked(name, effect.FindUnknown)
 	}
+	d["getattr"] = starlark.NewBuiltin("getattr", getattr)
 	for _, name := range []string{"str", "repr"} {
-		d[name] = text(name)
+		d[name] = textFunction(name)
 	}
 	return d
 }()
@@ -32,7 +33,11 @@ var universe = func() starlark.StringDict {
 func checked(name string, find func(starlark.Value) (effect.Unknown, bool)) *starlark.Builtin {
 	b := starlark.Universe[name].(*starlark.Builtin)
 	return starlark.NewBuiltin(name, func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-		for _, v := range operandsOf(args, kwargs) {
+		operands := operandsOf(args, kwargs)
+		if name == "dict" {
+			operands = args // what is given by name becomes a value
+		}
+		for _, v := range operands {
 			if isScalar(v) {
 				continue
 			}
@@ -52,7 +57,7 @@ func checked(name string, find func(starlark.Value) (effect.Unknown, bool)) *sta
 	})
 }
 
-func text(name string) *starlark.Builtin {
+func textFunction(name string) *starlark.Builtin {
 	b := starlark.Universe[name].(*starlark.Builtin)
 	return starlark.NewBuiltin(name, func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 		if len(args) != 1 {
@@ -62,4 +67,18 @@ func text(name string) *starlark.Builtin {
 			return b.CallInternal(thread, plain(args).(starlark.Tuple), kwargs)
 		})
 	})
+}
+
+// getattr is Starlark's, which guards the same methods as x.name does.
+func getattr(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	if len(args) >= 2 {
+		if name, ok := starlark.AsString(args[1]); ok && guarded[name] {
+			v, err := attr(args[:2])
+			if err != nil && len(args) == 3 {
+				return args[2], nil
+			}
+			return v, err
+		}
+	}
+	return starlark.Universe["getattr"].(*starlark.Builtin).CallInternal(thread, args, kwargs)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.starlark.net/starlark"
+
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
@@ -321,5 +323,25 @@ func TestRecordsHoldNoSecretAsPlainText(t *testing.T) {
 	}
 	if got := rec.attrs[0]["value"]; got != "it printed ***" {
 		t.Errorf("journalled: %v", got)
+	}
+}
+
+func TestRedactorKnowsPiecesAndLongerSecrets(t *testing.T) {
+	_, ctx, _, _ := world(Apply)
+	for _, text := range []string{"hunter2hunter2", "hunter2hunter2-PRODUCTION", "  padded secret\n"} {
+		if _, err := NewSecret(ctx, text, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dsn, err := NewSecret(ctx, "user:hunter-pass@db", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dsn.Taint(starlark.String("hunter-pass"))
+	r := From(ctx).Door.Redactor
+	for text, want := range map[string]string{"<hunter2hunter2-PRODUCTION>": "<***>", "<hunter2hunter2>": "<***>", "<padded secret>": "<***>", "<hunter-pass>": "<***>"} {
+		if got := r.String(text); got != want {
+			t.Errorf("%s: %s", text, got)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,7 @@ import (
 type Redactor struct {
 	mu       sync.Mutex
 	seen     map[string]bool
-	forms    []string
+	forms    []string // longest first, so that a secret which begins with another goes as a whole
 	replacer atomic.Pointer[strings.Replacer]
 }
 
@@ -38,8 +39,9 @@ func (r *Redactor) Add(plain string) {
 		r.seen = make(map[string]bool)
 	}
 	r.seen[plain] = true
-	for _, f := range forms(plain) {
-		r.forms = append(r.forms, f, Mask)
+	r.forms = append(r.forms, forms(plain)...)
+	if trimmed := strings.TrimSpace(plain); trimmed != plain && len(trimmed) >= MinSecret {
+		r.forms = append(r.forms, forms(trimmed)...)
 	}
 	if trimmed := strings.TrimSpace(plain); strings.Contains(trimmed, "\n") {
 		for line := range strings.SplitSeq(trimmed, "\n") {
@@ -47,12 +49,15 @@ func (r *Redactor) Add(plain string) {
 			if len(line) < minLine || strings.HasPrefix(line, "-----") || isPublicLine(line) {
 				continue
 			}
-			for _, f := range forms(line) {
-				r.forms = append(r.forms, f, Mask)
-			}
+			r.forms = append(r.forms, forms(line)...)
 		}
 	}
-	r.replacer.Store(strings.NewReplacer(r.forms...))
+	slices.SortStableFunc(r.forms, func(a, b string) int { return len(b) - len(a) })
+	pairs := make([]string, 0, 2*len(r.forms))
+	for _, f := range r.forms {
+		pairs = append(pairs, f, Mask)
+	}
+	r.replacer.Store(strings.NewReplacer(pairs...))
 }
 
 // isPublicLine tells lines of structured secrets (kubeconfigs) that hold no

@@ -26,8 +26,9 @@ type Ref string
 // A Secret is a text that shows as *** everywhere. Only Reveal gives it out,
 // for the one call that needs it.
 type Secret struct {
-	plain string
-	ref   Ref
+	plain    string
+	ref      Ref
+	redactor *Redactor // of the run that it was declared in; nil for none
 }
 
 var (
@@ -42,10 +43,12 @@ func NewSecret(ctx context.Context, plain string, ref Ref) (*Secret, error) {
 		return nil, fault.Hinted(fault.Invalid, "use a longer value, or pass it as plain text if it isn't secret",
 			"secret %q has %d bytes; at least %d are needed to keep it out of logs", ref, len(plain), MinSecret)
 	}
+	out := &Secret{plain: plain, ref: ref}
 	if s := From(ctx); s != nil && s.Door != nil && s.Door.Redactor != nil {
-		s.Door.Redactor.Add(plain)
+		out.redactor = s.Door.Redactor
+		out.redactor.Add(plain)
 	}
-	return &Secret{plain: plain, ref: ref}, nil
+	return out, nil
 }
 
 // SecretOf returns plain as a secret that is already kept out of the outputs,
@@ -102,19 +105,19 @@ func (s *Secret) Binary(op syntax.Token, y starlark.Value, side starlark.Side) (
 		return nil, nil
 	}
 	if side == starlark.Right {
-		return &Secret{plain: other + s.plain}, nil
+		return s.derive(other + s.plain), nil
 	}
-	return &Secret{plain: s.plain + other}, nil
+	return s.derive(s.plain + other), nil
 }
 
-// FindSecret reports whether v holds a secret anywhere.
-func FindSecret(v starlark.Value) bool {
-	found := false
+// FindSecret returns the first secret within v, or nil.
+func FindSecret(v starlark.Value) *Secret {
+	var found *Secret
 	walk(v, 0, func(x starlark.Value) bool {
-		if _, ok := x.(*Secret); ok {
-			found = true
+		if s, ok := x.(*Secret); ok && found == nil {
+			found = s
 		}
-		return !found
+		return found == nil
 	})
 	return found
 }
@@ -122,22 +125,31 @@ func FindSecret(v starlark.Value) bool {
 // Mentions reports whether the text s holds the secret's plain text.
 func (s *Secret) Mentions(text string) bool { return strings.Contains(text, s.plain) }
 
-// Taint makes the texts in v secret: v itself, or the elements of a list or
-// tuple of texts. Other values stay as they are.
-func Taint(v starlark.Value) starlark.Value {
+// derive returns a text that was made of s as a secret. A piece of s is removed
+// from the outputs from now on, as s is; what s is a piece of needn't be.
+func (s *Secret) derive(text string) *Secret {
+	if s.redactor != nil && len(text) >= MinSecret && len(text) < len(s.plain) && strings.Contains(s.plain, text) {
+		s.redactor.Add(text)
+	}
+	return &Secret{plain: text, redactor: s.redactor}
+}
+
+// Taint makes the texts in v, which were made of s, secret: v itself, or the
+// elements of a list or tuple of texts. Other values stay as they are.
+func (s *Secret) Taint(v starlark.Value) starlark.Value {
 	switch v := v.(type) {
 	case starlark.String:
-		return &Secret{plain: string(v)}
+		return s.derive(string(v))
 	case starlark.Tuple:
 		out := make(starlark.Tuple, len(v))
 		for i, x := range v {
-			out[i] = Taint(x)
+			out[i] = s.Taint(x)
 		}
 		return out
 	case *starlark.List:
 		out := make([]starlark.Value, v.Len())
 		for i := range out {
-			out[i] = Taint(v.Index(i))
+			out[i] = s.Taint(v.Index(i))
 		}
 		return starlark.NewList(out)
 	}
