@@ -19,17 +19,17 @@ type attemptArgs struct {
 
 // attempt calls a function and returns how it ended.
 func (l *language) attempt(ctx context.Context, a attemptArgs) (any, error) {
-	before := 0
-	scope := effect.From(ctx)
-	if scope != nil {
-		before = scope.Plans()
-	}
-	v, err := starlark.Call(builtin.Thread(ctx), a.Fn, nil, nil)
+	thread := builtin.Thread(ctx)
+	inner, doubt := effect.WithDoubt(builtin.Context(thread))
+	outer := builtin.Context(thread)
+	builtin.SetContext(thread, inner)
+	v, err := starlark.Call(thread, a.Fn, nil, nil)
+	builtin.SetContext(thread, outer)
 	if err == nil {
 		// Whether a change that is only planned will succeed isn't known, nor is
 		// how a read will end that depends on one.
 		u, unknown := v.(effect.Unknown)
-		if !unknown && scope != nil && scope.Plans() > before {
+		if !unknown && doubt.Met() {
 			u, unknown = effect.Unknown{Of: "how what is attempted ends"}, true
 		}
 		if unknown {
@@ -105,7 +105,6 @@ type waitArgs struct {
 // wait calls a function until its result is true.
 func (l *language) wait(ctx context.Context, a waitArgs) (any, error) {
 	name := builtin.Thread(ctx).Name
-	a.Until.Freeze()
 	w := effect.Wait{For: a.What, Timeout: a.Timeout, Interval: a.Interval}
 	return effect.Await(ctx, w, func(ctx context.Context) (effect.Poll, error) {
 		v, err := l.threads.Call(ctx, name, a.Until, nil, nil)

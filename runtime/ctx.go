@@ -109,7 +109,6 @@ func ctxType() *builtin.Type {
 				Name: "defer", Doc: "Call a function when the step ends, however it ends: also after a failure, a timeout or Ctrl-C. The last one deferred is called first.",
 				Returns: "None", Effect: builtin.Pure, Example: `ctx.defer(lambda: host.file.delete("/run/maintenance"))`,
 				Run: func(_ context.Context, c *stepCtx, a deferArgs) (any, error) {
-					a.Fn.Freeze()
 					c.mu.Lock()
 					defer c.mu.Unlock()
 					c.deferred = append(c.deferred, a.Fn)

@@ -10,6 +10,7 @@ import (
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 	"git.vanillacore.net/govstack/gsrun/runtime/thread"
 )
 
@@ -159,7 +160,7 @@ func (l *language) module() *builtin.Module {
 				Returns: "nothing", Effect: builtin.Pure, Errors: []fault.Kind{fault.Failed},
 				Example: "fail(\"no spare address\", hint = \"release one\")",
 				Run: func(_ context.Context, _ any, a failArgs) (any, error) {
-					return nil, fault.Hinted(fault.Failed, a.Hint, "%s", a.Message)
+					return nil, fault.Hinted(fault.Failed, a.Hint.String(), "%s", a.Message)
 				},
 			}),
 		},
@@ -167,8 +168,8 @@ func (l *language) module() *builtin.Module {
 }
 
 type failArgs struct {
-	Message string `star:"message,required" doc:"What is wrong."`
-	Hint    string `star:"hint" doc:"What the reader could do about it."`
+	Message effect.Text `star:"message,required" doc:"What is wrong."`
+	Hint    effect.Text `star:"hint" doc:"What the reader could do about it."`
 }
 
 // structFunc is struct(a = 1), which takes any names.

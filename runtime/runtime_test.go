@@ -333,6 +333,31 @@ main = recipe(
 	}
 }
 
+// TestUnknownsThatCouldHideChanges: what a plan can't follow stops it, instead
+// of being left out.
+func TestUnknownsThatCouldHideChanges(t *testing.T) {
+	h := newHarness(t, "x.star", `
+def a():
+    """A."""
+    return world.thing("a", size = 1).id
+
+def b(a):
+    """B: it fails when it runs, so its plan may not go on."""
+    fail("bad " + a)
+
+def c(a):
+    """C."""
+    world.thing(a)
+    return world.look("z")
+
+main = recipe(steps = [a, c, b], outputs = lambda c: {"c": c})
+`)
+	_, _, _, err := h.run(t.Context(), effect.Plan, "x.star")
+	if fault.KindOf(err) != fault.Failed || !strings.Contains(err.Error(), "(known after apply)") {
+		t.Errorf("fail with an unknown text: %v", err)
+	}
+}
+
 // TestAttemptInAPlan: how a change will end isn't known before it is made, so
 // nothing may be decided on it.
 func TestAttemptInAPlan(t *testing.T) {

@@ -12,12 +12,12 @@ import (
 
 // writeOutputs writes the outputs of a run to a file as JSON, for other
 // programs. What is secret is left out. The file is replaced in one step.
-func writeOutputs(file string, outputs starlark.Value) error {
+func writeOutputs(file string, outputs starlark.Value, r *effect.Redactor) error {
 	data, err := effect.FromStarlark(outputs)
 	if err != nil {
 		return fault.Wrap("writing outputs to", file, err)
 	}
-	text, err := json.MarshalIndent(public(data), "", "  ")
+	text, err := json.MarshalIndent(public(data, r), "", "  ")
 	if err == nil {
 		err = durable.WriteFile(file, append(text, '\n'), 0o644)
 	}
@@ -27,25 +27,35 @@ func writeOutputs(file string, outputs starlark.Value) error {
 	return nil
 }
 
-// public returns data without its secrets.
-func public(x any) any {
+// public returns data without its secrets, and without texts that hold one.
+func public(x any, r *effect.Redactor) any {
 	switch x := x.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(x))
 		for k, v := range x {
-			if _, secret := v.(*effect.Secret); !secret {
-				out[k] = public(v)
+			if !isSecret(v, r) {
+				out[k] = public(v, r)
 			}
 		}
 		return out
 	case []any:
 		out := make([]any, 0, len(x))
 		for _, v := range x {
-			if _, secret := v.(*effect.Secret); !secret {
-				out = append(out, public(v))
+			if !isSecret(v, r) {
+				out = append(out, public(v, r))
 			}
 		}
 		return out
 	}
 	return x
+}
+
+func isSecret(x any, r *effect.Redactor) bool {
+	switch x := x.(type) {
+	case *effect.Secret:
+		return true
+	case string:
+		return r.String(x) != x
+	}
+	return false
 }

@@ -166,7 +166,7 @@ func (a *app) runRecipe(cmd *cobra.Command, args []string, f *runFlags) (err err
 		return err
 	}
 	j, err := x.store.Start(journal.Entry{Run: id, Recipe: x.recipe.Path, Site: x.site.Name, Inputs: []byte(redactor.String(string(texts))), Holder: holder()},
-		journal.Options{Codec: effect.Codec{Vault: x.vault}})
+		journal.Options{Codec: effect.Codec{Vault: x.vault, Redactor: redactor}})
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (a *app) runRecipe(cmd *cobra.Command, args []string, f *runFlags) (err err
 		return &exitCode{code: code}
 	}
 	if f.outputs != "" {
-		sumErr = errors.Join(sumErr, writeOutputs(f.outputs, res.Outputs))
+		sumErr = errors.Join(sumErr, writeOutputs(f.outputs, res.Outputs, redactor))
 	}
 	return errors.Join(closeErr, endErr, sumErr)
 }

@@ -116,8 +116,14 @@ func (in *input) errorf(format string, args ...any) *fault.Error {
 
 // later is the result of a call that can't be made yet, for u isn't known.
 func (in *input) later(ctx context.Context, u effect.Unknown) (any, error) {
-	if in.fn.Effect == Changes {
-		if _, err := effect.DoLater(ctx, effect.Target{Scope: in.name, Name: u.Of}); err != nil {
+	switch in.fn.Effect {
+	case Connect:
+		// What would be done through it couldn't be planned, and would be missing.
+		return nil, u.Deferred("needed by " + in.name + "()")
+	case Changes:
+		// All that is known of where the change will be is the module.
+		module, _, _ := strings.Cut(in.name, ".")
+		if _, err := effect.DoLater(ctx, effect.Target{Scope: module, Name: in.name + " of " + u.Of}); err != nil {
 			return nil, err
 		}
 	}

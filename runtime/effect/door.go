@@ -72,6 +72,7 @@ type Door struct {
 	planned   []Planned
 	plannedAt map[Target][]int // indexes in planned
 	counts    Counts
+	spent     int // deletions that were begun
 }
 
 func (d *Door) emit(s *Scope, e Event) {
@@ -123,7 +124,7 @@ func (d *Door) do(ctx context.Context, s *Scope, op Op) (State, error) {
 		if d.Mode != Plan {
 			return State{}, fault.New(fault.Internal, "%s isn't known, though this is no plan", t)
 		}
-		return d.plan(s, t, Change{Kind: Later}), nil
+		return d.plan(ctx, s, t, Change{Kind: Later}), nil
 	}
 	start := d.Clock.Now()
 	var last error
@@ -190,13 +191,22 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 	if c.Kind == "" {
 		c.Kind = None
 	}
+	if d.Mode == Plan && c.Kind != Run && d.plannedOtherwise(t, c) {
+		// What was observed isn't what this op will find: an earlier one of this
+		// plan changes the same target.
+		after := c.After
+		if c.Kind == None {
+			after = before.Attrs
+		}
+		return d.plan(ctx, s, t, Change{Kind: Later, Note: "an earlier change of this plan comes first", Fields: c.Fields, After: after}), &c, nil
+	}
 	if c.Kind == None {
 		if tried != nil {
 			c = *tried
 		}
 		d.count(c.Kind)
 		if d.Recorder != nil && d.Mode == Apply {
-			if err := d.Recorder.Result(Record{Time: d.Clock.Now(), Step: s.Step, Target: t.String(), Kind: c.Kind, Mark: s.Owner.Mark(t.Name), Attrs: before.Attrs, Pos: s.Pos}); err != nil {
+			if err := d.Recorder.Result(Record{Time: d.Clock.Now(), Step: s.Step, Target: t.String(), Kind: c.Kind, Mark: s.Owner.Mark(t.Name), Attrs: d.cleaned(before.Attrs), Pos: s.Pos}); err != nil {
 				return State{}, nil, err
 			}
 		}
@@ -204,18 +214,18 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 		return before, &c, nil
 	}
 	if d.Mode == Plan {
-		return d.plan(s, t, c), &c, nil
+		return d.plan(ctx, s, t, c), &c, nil
 	}
-	return d.apply(ctx, s, op, t, c, start)
+	return d.apply(ctx, s, op, t, c, start, tried)
 }
 
-func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, start time.Time) (State, *Change, error) {
+func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, start time.Time, tried *Change) (State, *Change, error) {
 	if d.Guard != nil {
 		if err := d.Guard(ctx); err != nil {
 			return State{}, &c, err
 		}
 	}
-	if c.Kind == Delete || c.Kind == Replace {
+	if (c.Kind == Delete || c.Kind == Replace) && tried == nil {
 		if err := d.spend(t); err != nil {
 			return State{}, &c, err
 		}
@@ -249,10 +259,11 @@ func (d *Door) spend(t Target) error {
 	if d.Deletes < 0 {
 		return nil
 	}
-	if d.counts.Deleted+d.counts.Replaced >= d.Deletes {
+	if d.spent >= d.Deletes {
 		return fault.Hinted(fault.Invalid, "raise it with --max-deletes if this is meant",
 			"deleting %s would exceed the run's deletion budget of %d", t, d.Deletes)
 	}
+	d.spent++
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -307,7 +308,7 @@ func TestSamePlannedChangeIsShownOnce(t *testing.T) {
 			t.Errorf("%s: %+v %v", want, st, err)
 		}
 	}
-	if c := d.Counts(); c.Created != 2 || c.Unchanged != 1 || len(d.Planned()) != 2 {
+	if c := d.Counts(); c.Created != 1 || c.Later != 1 || c.Unchanged != 1 || len(d.Planned()) != 2 {
 		t.Errorf("%+v, %d planned", c, len(d.Planned()))
 	}
 }
@@ -342,6 +343,60 @@ func TestRedactorKnowsPiecesAndLongerSecrets(t *testing.T) {
 	for text, want := range map[string]string{"<hunter2hunter2-PRODUCTION>": "<***>", "<hunter2hunter2>": "<***>", "<padded secret>": "<***>", "<hunter-pass>": "<***>"} {
 		if got := r.String(text); got != want {
 			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
+func TestConcurrentDeletionsShareTheBudget(t *testing.T) {
+	d, ctx, _, _ := world(Apply)
+	d.Deletes, d.Recorder = 2, nil
+	var wg sync.WaitGroup
+	var refused atomic.Int32
+	for i := range 6 {
+		wg.Go(func() {
+			if _, err := Do(ctx, deletion{fmt.Sprint(i)}); fault.KindOf(err) == fault.Invalid {
+				refused.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if c := d.Counts(); c.Deleted != 2 || refused.Load() != 4 {
+		t.Errorf("%d deleted, %d refused", c.Deleted, refused.Load())
+	}
+}
+
+func TestLostAnswerLeaksNothing(t *testing.T) {
+	_, ctx, rec, _ := world(Apply)
+	if _, err := NewSecret(ctx, "correct horse", ""); err != nil {
+		t.Fatal(err)
+	}
+	b := &box{want: Plain("has correct horse in it"), errs: []error{fault.New(fault.Unreachable, "reset")}, effects: true}
+	if _, err := Do(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	if last := rec.attrs[len(rec.attrs)-1]; last["value"] != "has *** in it" {
+		t.Errorf("journalled: %v", last)
+	}
+}
+
+func TestChangesOfUnknownTargetsHideReads(t *testing.T) {
+	read := func(ctx context.Context, scope string) any {
+		v, err := Read(ctx, Query{Target: Target{Scope: scope}, Scope: scope}, func(context.Context) (string, error) { return "read", nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for _, target := range []Target{{Scope: "box/a", Kind: "value"}, {Scope: "box/a"}, {Scope: "box", Name: "box.value.ensure of x"}} {
+		_, ctx, _, _ := world(Plan)
+		if _, err := DoLater(ctx, target); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := read(ctx, "box/a/value").(Unknown); !ok {
+			t.Errorf("after a change of %v, a read in its scope is known", target)
+		}
+		if read(ctx, "boxes/a") != "read" {
+			t.Errorf("after a change of %v, a read elsewhere is unknown", target)
 		}
 	}
 }

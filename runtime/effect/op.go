@@ -52,6 +52,18 @@ func (t Target) String() string {
 	return s
 }
 
+// within names the part of the world that a planned change of t is in. Of a
+// target that isn't known yet that is all that it may be.
+func (t Target) within() string {
+	if !t.Unknown {
+		return t.String()
+	}
+	if t.Kind == "" {
+		return t.Scope
+	}
+	return t.Scope + "/" + t.Kind
+}
+
 // A State is what an Op saw, or left behind.
 type State struct {
 	Exists bool

@@ -1,6 +1,9 @@
 package effect
 
-import "reflect"
+import (
+	"context"
+	"reflect"
+)
 
 // A Planned is a change that a plan found.
 type Planned struct {
@@ -17,8 +20,9 @@ func (d *Door) Planned() []Planned {
 	return append([]Planned(nil), d.planned...)
 }
 
-func (d *Door) plan(s *Scope, t Target, c Change) State {
-	s.setPending(t.String())
+func (d *Door) plan(ctx context.Context, s *Scope, t Target, c Change) State {
+	s.setPending(t.within())
+	doubt(ctx)
 	if d.planAgain(s, t, c) {
 		// Applied, the second op would find what the first one made.
 		d.count(None)
@@ -27,10 +31,27 @@ func (d *Door) plan(s *Scope, t Target, c Change) State {
 	}
 	d.count(c.Kind)
 	d.emit(s, Event{Kind: OpPlan, Target: t.String(), Change: &c})
-	if c.Kind == Later {
+	if c.Kind == Later && c.After == nil {
 		return State{Unknown: true}
 	}
 	return State{Exists: c.Kind != Delete, Attrs: c.After}
+}
+
+// plannedOtherwise reports whether the plan changes t already, in another way
+// than c does.
+func (d *Door) plannedOtherwise(t Target, c Change) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, i := range d.plannedAt[t] {
+		if p := d.planned[i].Change; p.Kind != Run && !sameChange(p, c) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameChange(a, b Change) bool {
+	return a.Kind == b.Kind && reflect.DeepEqual(a.After, b.After) && reflect.DeepEqual(a.Fields, b.Fields)
 }
 
 // planAgain adds c to the plan, unless the same change of t is planned already,
@@ -40,7 +61,7 @@ func (d *Door) planAgain(s *Scope, t Target, c Change) bool {
 	defer d.mu.Unlock()
 	if c.Kind == Create || c.Kind == Update {
 		for _, i := range d.plannedAt[t] {
-			if p := d.planned[i]; p.Change.Kind == c.Kind && reflect.DeepEqual(p.Change.After, c.After) && reflect.DeepEqual(p.Change.Fields, c.Fields) {
+			if sameChange(d.planned[i].Change, c) {
 				return true
 			}
 		}

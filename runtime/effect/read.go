@@ -28,6 +28,7 @@ func Read[T any](ctx context.Context, q Query, ask func(context.Context) (T, err
 	}
 	d := s.Door
 	if d.Mode == Plan && (q.Target.Unknown || q.Scope != "" && s.isPending(q.Scope)) {
+		doubt(ctx)
 		return Unknown{Of: q.Target.String()}, nil
 	}
 	var last error
@@ -97,6 +98,7 @@ func Await(ctx context.Context, w Wait, look func(context.Context) (Poll, error)
 	}
 	d := s.Door
 	if d.Mode == Plan && (w.Target.Unknown || w.Scope != "" && s.isPending(w.Scope)) {
+		doubt(ctx)
 		return Unknown{Of: w.For}, nil
 	}
 	timeout, interval := w.Timeout, w.Interval
@@ -134,6 +136,7 @@ func Await(ctx context.Context, w Wait, look func(context.Context) (Poll, error)
 			return nil, fault.Wrap("waiting for", w.For, err)
 		}
 		if d.Mode == Plan {
+			doubt(ctx)
 			return Unknown{Of: w.For}, nil
 		}
 		if d.Clock.Sleep(wctx, pause) == nil && wctx.Err() == nil {

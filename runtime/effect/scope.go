@@ -51,12 +51,11 @@ type Scope struct {
 
 	mu      *sync.Mutex
 	pending map[string]bool // targets with a planned change
-	plans   *int            // how many changes were planned, the same ones again included
 }
 
 // NewScope returns a scope for the step at path, whose needs are given.
 func NewScope(d *Door, owner Owner, path string, needs []*Scope) *Scope {
-	return &Scope{Door: d, Owner: owner, Step: path, Needs: needs, mu: new(sync.Mutex), pending: make(map[string]bool), plans: new(int)}
+	return &Scope{Door: d, Owner: owner, Step: path, Needs: needs, mu: new(sync.Mutex), pending: make(map[string]bool)}
 }
 
 type scopeKey struct{}
@@ -102,14 +101,6 @@ func (s *Scope) setPending(target string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending[target] = true
-	*s.plans++
-}
-
-// Plans returns how many changes this step has planned so far.
-func (s *Scope) Plans() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return *s.plans
 }
 
 // isPending reports whether this step, or one that it depends on, has a
@@ -124,7 +115,7 @@ func (s *Scope) isPending(prefix string) bool {
 		seen[s.mu] = true
 		s.mu.Lock()
 		for t := range s.pending {
-			if t == everything || t == prefix || strings.HasPrefix(t, prefix) && (strings.HasSuffix(prefix, "/") || t[len(prefix)] == '/') {
+			if t == everything || t == prefix || strings.HasPrefix(prefix, t+"/") || strings.HasPrefix(t, prefix) && (strings.HasSuffix(prefix, "/") || t[len(prefix)] == '/') {
 				s.mu.Unlock()
 				return true
 			}

@@ -51,8 +51,10 @@ func TestPlan(t *testing.T) {
 	if names, err := store.List(context.Background()); err != nil || len(names) != 0 {
 		t.Errorf("a plan stored %v (%v)", names, err)
 	}
-	if c := door.Counts(); c.Created != 6 {
-		t.Errorf("the plan has %+v, want 6 to create", c)
+	// The second certificate of one name comes after the first: what it will
+	// change isn't known yet.
+	if c := door.Counts(); c.Created != 5 || c.Later != 1 {
+		t.Errorf("the plan has %+v, want 5 to create and 1 later", c)
 	}
 }
 
