@@ -85,6 +85,15 @@ func (c *catalog) checkCalls(f *dialect.File, loaded map[string]string) (errs []
 // catalog, or "" for something else.
 type scope map[string]string
 
+// notYet is what a name holds that its function binds, but hasn't bound so far.
+const notYet = "?"
+
+func (s scope) hide(names map[string]bool) {
+	for name := range names {
+		s[name] = notYet
+	}
+}
+
 // callWalker goes through a file.
 type callWalker struct {
 	*catalog
@@ -94,6 +103,7 @@ type callWalker struct {
 
 	result  *string // of the function that is walked: what it returns
 	results int
+	depth   int // of functions within functions
 }
 
 // declare notes the names that a top-level statement defines.
@@ -107,6 +117,31 @@ func (w *callWalker) declare(s syntax.Stmt) {
 		for _, to := range s.To {
 			w.globals[to.Name] = true
 		}
+	case *syntax.IfStmt, *syntax.ForStmt:
+		bound(s, func(name string) { w.globals[name] = true })
+	}
+}
+
+// bound calls f for every name that a statement binds, in the blocks within it
+// as well, but not within functions.
+func bound(s syntax.Stmt, f func(string)) {
+	blocks := func(lists ...[]syntax.Stmt) {
+		for _, list := range lists {
+			for _, inner := range list {
+				bound(inner, f)
+			}
+		}
+	}
+	switch s := s.(type) {
+	case *syntax.AssignStmt:
+		eachName(s.LHS, f)
+	case *syntax.DefStmt:
+		f(s.Name.Name)
+	case *syntax.ForStmt:
+		eachName(s.Vars, f)
+		blocks(s.Body)
+	case *syntax.IfStmt:
+		blocks(s.True, s.False)
 	}
 }
 
@@ -146,7 +181,7 @@ func (w *callWalker) stmt(s syntax.Stmt, local scope) {
 			w.space(s.LHS, local)
 			return
 		}
-		if have, bound := local[id.Name]; bound && have != space {
+		if have, bound := local[id.Name]; bound && have != space && have != notYet {
 			space = "" // it is one or the other
 		}
 		local[id.Name] = space
@@ -173,10 +208,19 @@ func (w *callWalker) stmt(s syntax.Stmt, local scope) {
 		outer, n := w.result, w.results
 		var result string
 		w.result, w.results = &result, 0
-		w.stmts(s.Body, w.inner(s.Params, local))
+		w.depth++
+		in := w.inner(s.Params, local)
+		hidden := make(map[string]bool)
+		for _, inner := range s.Body {
+			bound(inner, func(name string) { hidden[name] = true })
+		}
+		in.hide(hidden) // it is the function's own, whatever it is outside
+		w.stmts(s.Body, in)
+		w.depth--
 		w.result, w.results = outer, n
-		if w.globals[s.Name.Name] {
+		if w.depth == 0 {
 			w.returns[s.Name.Name] = result
+			return
 		}
 		local[s.Name.Name] = ""
 	}
@@ -198,12 +242,7 @@ func (w *callWalker) inner(params []syntax.Expr, outer scope) scope {
 				eachName(p.X, func(name string) { in[name] = "" })
 			}
 		default:
-			eachName(p, func(name string) {
-				in[name] = ""
-				if name == paramCtx {
-					in[name] = "ctx"
-				}
-			})
+			eachName(p, func(name string) { in[name] = "" })
 		}
 	}
 	return in
@@ -216,6 +255,9 @@ func (w *callWalker) space(e syntax.Expr, local scope) string {
 	case nil:
 	case *syntax.Ident:
 		if space, bound := local[e.Name]; bound {
+			if space == notYet {
+				return ""
+			}
 			return space
 		}
 		if !w.globals[e.Name] && (w.spaces[e.Name] || w.isFunction(e.Name)) {

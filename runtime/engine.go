@@ -74,7 +74,7 @@ func (e *Engine) Load(file string) (*Recipe, error) {
 	case nil:
 		return nil, fault.Hinted(fault.Invalid, "end it with main = recipe(...)", "%s has no main", name)
 	case *Recipe:
-		if err := invalid(v.checkInputs()); err != nil {
+		if err := invalid(append(v.checkInputs(), v.checkUses()...)); err != nil {
 			return nil, err
 		}
 		if v.Path != strings.TrimSuffix(file, ".star") {

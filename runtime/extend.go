@@ -141,7 +141,7 @@ func inherit(s, old *Step) *Step {
 	if c.Timeout == 0 {
 		c.Timeout = old.Timeout
 	}
-	if c.Retries == 0 {
+	if !c.retriesGiven {
 		c.Retries = old.Retries
 	}
 	if c.Max == 0 {
@@ -290,8 +290,17 @@ func (e *extension) check() []error {
 	return e.r.check()
 }
 
-// Stale lists the overrides in r whose pins no longer hold.
-func (r *Recipe) Stale() []Stale { return r.stale }
+// Stale lists the overrides in r, and in the recipes that it uses, whose pins no
+// longer hold.
+func (r *Recipe) Stale() []Stale {
+	all := slices.Clone(r.stale)
+	for _, s := range r.Steps {
+		if s.Use != nil {
+			all = append(all, s.Use.Stale()...)
+		}
+	}
+	return all
+}
 
 // Removed lists the steps that overrides left out.
 func (r *Recipe) Removed() []string { return r.removed }

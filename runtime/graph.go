@@ -28,18 +28,9 @@ func (r *Recipe) check() []error {
 			}
 		}
 	}
-	uses := make(map[string]*Step)
 	for _, s := range r.Steps {
 		for _, fn := range s.functions() {
 			known(fn, "step "+s.Name)
-		}
-		if s.Use != nil {
-			key := s.Use.Path + "@" + s.Instance
-			if twin := uses[key]; twin != nil {
-				errs = append(errs, at(s.pos, fault.Hinted(fault.Invalid, "give one of them instance = \"NAME\", which becomes part of names and owner marks",
-					"steps %s and %s use the recipe %s alike: both would own the same things", twin.Name, s.Name, s.Use.Path)))
-			}
-			uses[key] = s
 		}
 		if s.original == nil && s.Fn != nil && hasParam(s.Fn, paramOriginal) {
 			errs = append(errs, at(s.pos, fault.Hinted(fault.Invalid, "pass it to extend(wrap = {...})", "step %s takes `original`, but wraps nothing", s.Name)))
@@ -138,4 +129,33 @@ func (r *Recipe) Order() []*Step {
 		visit(s)
 	}
 	return out
+}
+
+// checkUses returns the uses of recipes, however deep, that would own the same
+// things: those of one recipe with one instance.
+func (r *Recipe) checkUses() []error {
+	var errs []error
+	seen := map[string]string{r.Path + "@": "the recipe itself"}
+	var visit func(r *Recipe, prefix, instance string)
+	visit = func(r *Recipe, prefix, instance string) {
+		for _, s := range r.Steps {
+			if s.Use == nil {
+				continue
+			}
+			inner := instance
+			if s.Instance != "" {
+				inner = strings.TrimPrefix(instance+"-"+s.Instance, "-")
+			}
+			path, key := prefix+s.Name, s.Use.Path+"@"+inner
+			if twin, ok := seen[key]; ok {
+				errs = append(errs, at(s.pos, fault.Hinted(fault.Invalid, "give one of them instance = \"NAME\", which becomes part of names and owner marks",
+					"%s and %s use the recipe %s alike: both would own the same things", twin, path, s.Use.Path)))
+				continue
+			}
+			seen[key] = path
+			visit(s.Use, path+"/", inner)
+		}
+	}
+	visit(r, "", "")
+	return errs
 }

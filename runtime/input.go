@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -39,7 +40,7 @@ func (in *Input) Hash() (uint32, error) {
 func (in *Input) Parse(text string) (starlark.Value, error) {
 	switch in.Kind {
 	case "int":
-		n, err := strconv.ParseInt(text, 0, 64)
+		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "%q is no whole number", text)
 		}
@@ -53,22 +54,22 @@ func (in *Input) Parse(text string) (starlark.Value, error) {
 	case "list":
 		return in.parseList(text)
 	case "dict":
-		var m map[string]any
-		if err := json.Unmarshal([]byte(text), &m); err != nil {
-			return nil, fault.New(fault.Invalid, "%q is no JSON object: %v", text, err)
+		v, err := parseJSON(text)
+		if _, ok := v.(*starlark.Dict); err != nil || !ok {
+			return nil, fault.New(fault.Invalid, "%q is no JSON object", text)
 		}
-		return in.Check(effect.ToStarlark(m))
+		return in.Check(v)
 	}
 	return in.Check(starlark.String(text))
 }
 
 func (in *Input) parseList(text string) (starlark.Value, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {
-		var l []any
-		if err := json.Unmarshal([]byte(text), &l); err != nil {
-			return nil, fault.New(fault.Invalid, "%q is no JSON list: %v", text, err)
+		v, err := parseJSON(text)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "%q is no JSON list", text)
 		}
-		return in.Check(effect.ToStarlark(l))
+		return in.Check(v)
 	}
 	var items []starlark.Value
 	for part := range strings.SplitSeq(text, ",") {
@@ -77,6 +78,14 @@ func (in *Input) parseList(text string) (starlark.Value, error) {
 		}
 	}
 	return in.Check(starlark.NewList(items))
+}
+
+// parseJSON reads a JSON text; whole numbers stay whole, and keys in order.
+func parseJSON(text string) (starlark.Value, error) {
+	if !json.Valid([]byte(text)) {
+		return nil, fault.New(fault.Invalid, "it is no JSON")
+	}
+	return effect.Codec{}.Decode(context.Background(), []byte(text))
 }
 
 // Check returns v if it is of the input's type. A value that isn't known yet

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"slices"
 	"strings"
 
 	"go.starlark.net/starlark"
@@ -22,9 +23,19 @@ func (r *Recipe) checkInputs() []error {
 			if body == nil {
 				continue
 			}
+			if !hasParam(fn, paramCtx) {
+				continue
+			}
 			syntax.Walk(body, func(n syntax.Node) bool {
 				if name, pos, ok := inputAsked(n); ok && r.input(name) == nil {
 					errs = append(errs, at(pos, r.noInput("ctx.inputs has no %s", name)))
+				}
+				if name, pos, ok := ofCtx(n); ok && !slices.Contains((*stepCtx)(nil).AttrNames(), name) {
+					err := fault.Hinted(fault.Invalid, "see: gsrun doc ctx", "ctx has no %s", name)
+					if near := builtin.Nearest(name, (*stepCtx)(nil).AttrNames()); near != "" {
+						err.Hint = "did you mean " + near + "?"
+					}
+					errs = append(errs, at(pos, err))
 				}
 				return true
 			})
@@ -37,6 +48,16 @@ func (r *Recipe) checkInputs() []error {
 		}
 	}
 	return errs
+}
+
+// ofCtx returns the name in ctx.name.
+func ofCtx(n syntax.Node) (name string, pos syntax.Position, ok bool) {
+	d, ok := n.(*syntax.DotExpr)
+	if !ok {
+		return "", pos, false
+	}
+	id, ok := d.X.(*syntax.Ident)
+	return d.Name.Name, d.Name.NamePos, ok && id.Name == paramCtx
 }
 
 // inputAsked returns the name in ctx.inputs.name.

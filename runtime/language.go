@@ -41,10 +41,10 @@ func newInput(kind string) func(context.Context, any, inputArgs) (any, error) {
 type stepArgs struct {
 	Fn      starlark.Callable `star:"fn,required" doc:"The step's function."`
 	Timeout time.Duration     `star:"timeout" doc:"Deadline of one try of the step."`
-	Retries int               `star:"retries" doc:"How often the step is tried again after a failure that isn't one of the recipe."`
+	Retries *int              `star:"retries" doc:"How often the step is tried again after a failure that isn't one of the recipe."`
 	When    starlark.Callable `star:"when" doc:"Function of steps; if it returns False, the step is skipped and its result is None."`
 	Each    starlark.Callable `star:"each" doc:"Function of steps that returns a list; the step runs once for each item (ctx.item), and its result is the list of results."`
-	Max     int               `star:"max" doc:"How many items run at the same time."`
+	Max     int               `star:"max" doc:"How many items run at the same time; 10 if it isn't said."`
 }
 
 func (l *language) step(ctx context.Context, a stepArgs) (any, error) {
@@ -60,7 +60,10 @@ func (l *language) step(ctx context.Context, a stepArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Timeout, s.Retries, s.Max = a.Timeout, a.Retries, a.Max
+	s.Timeout, s.Max = a.Timeout, a.Max
+	if a.Retries != nil {
+		s.Retries, s.retriesGiven = *a.Retries, true
+	}
 	if s.When, err = asFunction("when", a.When); err != nil {
 		return nil, err
 	}
@@ -125,7 +128,7 @@ func (l *language) module() *builtin.Module {
 			}),
 			builtin.Of(builtin.Spec[any, stepArgs]{
 				Name: "step", Doc: "Give a step's function options. A bare function in `steps` has none.",
-				Returns: "step", Effect: builtin.Pure, Errors: []fault.Kind{fault.Invalid}, Defaults: stepArgs{Max: 10},
+				Returns: "step", Effect: builtin.Pure, Errors: []fault.Kind{fault.Invalid},
 				Example: "step(nat, timeout = \"5m\", retries = 2)",
 				Run:     func(ctx context.Context, _ any, a stepArgs) (any, error) { return l.step(ctx, a) },
 			}),

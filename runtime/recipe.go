@@ -50,9 +50,10 @@ type Step struct {
 	Timeout  time.Duration
 	Retries  int
 
-	original *Step // what Fn wraps
-	pos      syntax.Position
-	layer    string // the name of the layer that it comes from
+	retriesGiven bool  // that there are none may be said, too
+	original     *Step // what Fn wraps
+	pos          syntax.Position
+	layer        string // the name of the layer that it comes from
 }
 
 func (r *Recipe) String() string       { return "<recipe " + r.Path + ">" }
@@ -86,6 +87,14 @@ func (s *Step) Layer() string { return s.layer }
 
 // Pos returns the file and line at which the recipe was made.
 func (r *Recipe) Pos() string { return fmt.Sprintf("%s:%d", r.pos.Filename(), r.pos.Line) }
+
+// limit returns how many items of Each run at the same time.
+func (s *Step) limit() int {
+	if s.Max > 0 {
+		return s.Max
+	}
+	return 10
+}
 
 // functions returns the functions of a step whose parameters name its needs.
 func (s *Step) functions() []*starlark.Function {

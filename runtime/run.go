@@ -250,8 +250,14 @@ func (in *inst) outputs(ctx context.Context) (starlark.Value, error) {
 	if fn == nil {
 		return effect.NewStruct(nil), nil
 	}
-	scope := in.newScope(in.prefix+"outputs", nil)
-	v, err := in.run.engine.threads.Call(effect.With(ctx, scope), scope.Step, fn, nil, in.arguments(fn, nil, nil))
+	var needs []*effect.Scope
+	for _, n := range in.nodes {
+		if n.scope != nil {
+			needs = append(needs, n.scope)
+		}
+	}
+	scope := in.newScope(in.prefix+"outputs", needs)
+	v, err := in.run.engine.threads.Call(effect.With(ctx, scope), scope.Step, fn, nil, in.arguments(fn, in.newCtx(scope, nil, 0), nil))
 	if err != nil {
 		if in.run.planning() && fault.KindOf(err) == fault.Deferred {
 			return effect.Unknown{Of: "the outputs of " + in.recipe.Path}, nil
@@ -295,9 +301,6 @@ func (in *inst) arguments(fn *starlark.Function, c *stepCtx, original starlark.V
 		switch {
 		case name == paramCtx && in.nodes[paramCtx] == nil:
 			v = c
-			if c == nil {
-				v = starlark.None
-			}
 		case name == paramOriginal && original != nil:
 			v = original
 		case in.nodes[name] != nil && fn.ParamDefault(i) == nil:

@@ -502,8 +502,9 @@ func TestBadInput(t *testing.T) {
 		"bad default":  {"main = recipe(inputs = {\"n\": input.cidr(default = \"10.0.0.1/24\", doc = \"N.\")}, steps = [])\n", []string{"has host bits set; the range is 10.0.0.0/24"}},
 		"unknown input": {"def a(ctx):\n    \"\"\"A.\"\"\"\n    return [ctx.inputs.sze, ctx.inputs.count]\nmain = recipe(inputs = {\"size\": input.int(default = 1, doc = \"S.\")}, steps = [a])\n",
 			[]string{"recipes/x.star:3:24: ctx.inputs has no sze", "did you mean size?", "ctx.inputs has no count"}},
+		"unknown of ctx": {"def a(ctx):\n    \"\"\"A.\"\"\"\n    return ctx.nme(\"x\")\nmain = recipe(steps = [a])\n", []string{"recipes/x.star:3:16: ctx has no nme", "did you mean name?"}},
 		"given input":    {"load(\"v.star\", v = \"main\")\nmain = recipe(steps = [use(\"v\", v, inputs = lambda: {\"sise\": 3})])\n", []string{"recipes/x.star:2:54: sise is no input of v", "did you mean size?"}},
-		"used alike":     {"load(\"v.star\", v = \"main\")\nmain = recipe(steps = [use(\"b\", v), use(\"c\", v)])\n", []string{"steps b and c use the recipe v alike", "give one of them instance"}},
+		"used alike":     {"load(\"v.star\", v = \"main\")\nmain = recipe(steps = [use(\"b\", v), use(\"c\", v)])\n", []string{"b and c use the recipe v alike", "give one of them instance"}},
 		"unknown arg":    {good + "main = recipe(steps = [step(a, timout = \"1s\")])\n", []string{"step: unknown argument timout", "did you mean timeout?"}},
 		"wrong type arg": {good + "main = recipe(steps = [step(a, retries = \"x\")])\n", []string{"step: argument retries: got string, want int"}},
 	} {
@@ -546,7 +547,11 @@ main = recipe(inputs = {
 			t.Errorf("lacks %q: %v", want, err)
 		}
 	}
-	in, err := r.ResolveInputs(map[string]string{"workers": "3", "tags": "a, b"}, map[string]any{"node_flavor": "m1", "cidr": "10.9.0.0/16"})
+	in, err := r.ResolveInputs(map[string]string{"workers": "010", "tags": `[80, 1.5, {"n": 12345678901234567890}]`}, map[string]any{"node_flavor": "m1"})
+	if err != nil || fmt.Sprintf("%v %v", in["tags"], in["workers"]) != `[80, 1.5, {"n": 12345678901234567890}] 10` {
+		t.Errorf("%v %v", in, err)
+	}
+	in, err = r.ResolveInputs(map[string]string{"workers": "3", "tags": "a, b"}, map[string]any{"node_flavor": "m1", "cidr": "10.9.0.0/16"})
 	if err != nil || fmt.Sprintf("%v %v %v %v", in["tags"], in["workers"], in["cidr"], in["node_flavor"]) != `["a", "b"] 3 "10.9.0.0/16" "m1"` {
 		t.Errorf("%v %v", in, err)
 	}
@@ -626,6 +631,40 @@ main = recipe(steps = [use("gateway", gw)], outputs = lambda gateway: {"all": [g
 		e := h.engine()
 		if _, err := e.Load("gw.star"); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(e.Explain(err).String(), "site/recipes/gw.star") {
 			t.Errorf("%s: got %v, want %q", src, err, want)
+		}
+	}
+}
+
+func TestInstancesNestAndOutputsSeeCtx(t *testing.T) {
+	leaf := "def make(ctx):\n    \"\"\"Make.\"\"\"\n    return world.thing(ctx.name(\"x\")).name\nmain = recipe(steps = [make], outputs = lambda make: {\"name\": make})\n"
+	middle := "load(\"leaf.star\", leaf = \"main\")\nmain = recipe(steps = [use(\"one\", leaf, instance = \"one\"), use(\"two\", leaf, instance = \"two\")], outputs = lambda one, two: {\"names\": [one.name, two.name]})\n"
+	top := "load(\"middle.star\", m = \"main\")\nmain = recipe(inputs = {\"tag\": input.string(default = \"t\", doc = \"T.\")}, steps = [use(\"eu\", m, instance = \"eu\"), use(\"us\", m, instance = \"us\")], outputs = lambda ctx, eu, us: {\"all\": eu.names + us.names + [ctx.inputs.tag]})\n"
+	h := newHarness(t, "leaf.star", leaf, "middle.star", middle, "x.star", top)
+	_, _, res, err := h.run(t.Context(), effect.Apply, "x.star")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := res.Outputs.String(); got != `struct(all = ["lab-eu-one-x", "lab-eu-two-x", "lab-us-one-x", "lab-us-two-x", "t"])` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestReplacedStepsKeepTheirOptions(t *testing.T) {
+	h := newHarness(t)
+	base := "def a():\n    \"\"\"A.\"\"\"\nmain = recipe(steps = [step(a, max = 1, retries = 4, timeout = \"1m\")])\n"
+	for given, want := range map[string]string{
+		"step(a, timeout = \"5m\")": "5m0s 4 1", "step(a, retries = 0)": "1m0s 0 1", "step(a, max = 3)": "1m0s 4 3", "a": "1m0s 4 1",
+	} {
+		h.layers = []Layer{
+			layer("site", "site", "x.star", "load(\"@base//x.star\", base = \"main\")\ndef a():\n    \"\"\"A.\"\"\"\nmain = base.extend(replace = ["+given+"])\n"),
+			layer("tree", "recipes", "x.star", base),
+		}
+		r, err := h.engine().Load("x.star")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := r.Step("a"); fmt.Sprint(s.Timeout, s.Retries, s.limit()) != want {
+			t.Errorf("%s: %v %d %d, want %s", given, s.Timeout, s.Retries, s.limit(), want)
 		}
 	}
 }

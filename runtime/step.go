@@ -40,8 +40,10 @@ func (in *inst) step(ctx context.Context, n *node) error {
 		res.Status = Skipped
 		value = starlark.None
 	}
-	if err == nil && x.opts.Done != nil {
-		err = x.opts.Done(res)
+	if x.opts.Done != nil {
+		if derr := x.opts.Done(res); err == nil {
+			err = derr
+		}
 	}
 	n.value = value
 	x.ended(res)
@@ -98,7 +100,7 @@ func (in *inst) result(ctx context.Context, n *node) (starlark.Value, error) {
 	results := make([]starlark.Value, len(items))
 	scopes := make([]*effect.Scope, len(items))
 	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(max(s.Max, 1))
+	group.SetLimit(s.limit())
 	for i, item := range items {
 		scopes[i] = in.newScope(fmt.Sprintf("%s[%d]", n.scope.Step, i), n.scope.Needs)
 		group.Go(func() error {
@@ -217,6 +219,9 @@ func (in *inst) used(ctx context.Context, scope *effect.Scope, s *Step) (starlar
 		if err != nil {
 			return nil, err
 		}
+		if u, ok := v.(effect.Unknown); ok {
+			return nil, u.Deferred("what step " + s.Name + " is given")
+		}
 		d, ok := v.(*starlark.Dict)
 		if !ok {
 			return nil, at(s.Inputs.Position(), fault.New(fault.Invalid, "inputs of %s: got %s, want a dict", s.Name, v.Type()))
@@ -232,8 +237,12 @@ func (in *inst) used(ctx context.Context, scope *effect.Scope, s *Step) (starlar
 		return nil, at(s.pos, &fault.Error{Kind: fault.Invalid, Hint: fault.HintOf(err), Err: err})
 	}
 	owner := effect.Owner{Site: in.owner.Site, Recipe: s.Use.Path, Instance: in.owner.Instance}
-	if s.Instance != "" {
+	switch {
+	case s.Instance == "":
+	case owner.Instance == "":
 		owner.Instance = s.Instance
+	default:
+		owner.Instance += "-" + s.Instance
 	}
 	child := &inst{run: in.run, recipe: s.Use, owner: owner, prefix: scope.Step + "/", needs: []*effect.Scope{scope}}
 	out, err := child.execute(ctx, inputs)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -64,9 +65,16 @@ func (a *app) check(cmd *cobra.Command, name string, p place) error {
 			return err
 		}
 	}
+	if err := a.reserved(r); err != nil {
+		return err
+	}
+	var stale []error
 	for _, st := range r.Stale() {
-		return fault.Hinted(fault.Drift, "compare the two, then pin the new digest",
-			"%s: the step %s that it replaces has changed: it pins %s, the step below is %s", st.Pos, st.Step, st.Pinned, st.Now)
+		stale = append(stale, fault.Hinted(fault.Drift, "compare the two, then pin the new digest",
+			"%s: the step %s that it replaces has changed: it pins %s, the step below is %s", st.Pos, st.Step, st.Pinned, st.Now))
+	}
+	if len(stale) > 0 {
+		return errors.Join(stale...)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s\n", name, plural(len(r.Inputs), "input"), plural(countSteps(r), "step"))
 	return nil

@@ -23,6 +23,10 @@ func main() {
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// The first signal lets what runs end in order; the next one ends it at once.
+	context.AfterFunc(ctx, stop)
+	// A reader of the output that goes away ends the output, not the run.
+	signal.Ignore(syscall.SIGPIPE)
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv}
 	root := a.root()
 	root.SetArgs(a.shorthand(root, args))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,11 +90,27 @@ func (a *app) begin(cmd *cobra.Command, args []string, f *runFlags) (*session, s
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	if err := a.reserved(x.recipe); err != nil {
+		return nil, nil, nil, errors.Join(err, x.close())
+	}
 	inputs, err := x.recipe.ResolveInputs(given.inputs, s.InputsOf(x.recipe.Path))
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, x.close())
 	}
 	return x, inputs, given.inputs, nil
+}
+
+// reserved returns an error if an input has the name of a flag of a verb: it
+// would mean different things to run and to plan.
+func (a *app) reserved(r *runtime.Recipe) error {
+	for _, in := range r.Inputs {
+		for _, c := range []*cobra.Command{a.runCmd(), a.planCmd()} {
+			if name := strings.ReplaceAll(in.Name, "_", "-"); name == "help" || c.Flags().Lookup(name) != nil {
+				return fault.Hinted(fault.Invalid, "call it something else", "%s has an input called %s, which is a flag of gsrun %s", r.Path, in.Name, c.Name())
+			}
+		}
+	}
+	return nil
 }
 
 // switches returns the inputs of a recipe that are true or false. What is
@@ -150,6 +167,9 @@ func (a *app) runRecipe(cmd *cobra.Command, args []string, f *runFlags) (err err
 	start := time.Now()
 	id, err := newRunID(start)
 	if err != nil {
+		return err
+	}
+	if x.store, err = journal.Open(x.site.StateDir()); err != nil {
 		return err
 	}
 	lock, err := x.lockRun(ctx, id)

@@ -38,7 +38,7 @@ type session struct {
 	recipe  *runtime.Recipe
 	modules []*builtin.Module
 	vault   effect.Vault
-	store   *journal.Store
+	store   *journal.Store      // of a run; a plan keeps nothing
 	kept    *secretclient.Store // secrets that gsrun made for the site
 }
 
@@ -48,11 +48,7 @@ func (a *app) open(s *site.Site, src source) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := journal.Open(s.StateDir())
-	if err != nil {
-		return nil, err
-	}
-	x := &session{site: s, modules: stdlib.Modules(env), vault: vault, store: store, kept: env.Generated.(*secretclient.Store)}
+	x := &session{site: s, modules: stdlib.Modules(env), vault: vault, kept: env.Generated.(*secretclient.Store)}
 	x.engine = runtime.New(runtime.Config{Layers: src.layers, Modules: x.modules, MaxSteps: s.Limits.Steps})
 	x.recipe, err = x.engine.Load(src.path)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -89,13 +91,51 @@ func Load(dir string) (*Site, error) {
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
 	if err := d.Decode(s); err != nil {
-		return nil, &fault.Error{Op: "reading site", Target: path, Kind: fault.Invalid, Err: err,
+		return nil, &fault.Error{Op: "reading site", Target: path, Kind: fault.Invalid, Err: errors.New(strings.ReplaceAll(err.Error(), " in type site.Site", "")),
 			Hint: "it may say name, state, clouds, values, inputs, secrets, artifacts and limits"}
+	}
+	for what, values := range map[string]any{"values": s.Values, "inputs": s.Inputs} {
+		if err := checkData(what, values); err != nil {
+			return nil, &fault.Error{Op: "reading site", Target: path, Kind: fault.Invalid, Err: err, Hint: "write it in quotes"}
+		}
 	}
 	if !names.MatchString(s.Name) {
 		return nil, fault.Hinted(fault.Invalid, "use lower-case letters, digits and dashes, at most 32", "%s: name %q doesn't fit", path, s.Name)
 	}
 	return s, nil
+}
+
+// checkData returns an error where a value is none that a recipe could have: a
+// date, or a key that isn't a text.
+func checkData(where string, x any) error {
+	switch x := x.(type) {
+	case map[string]map[string]any:
+		for k, v := range x {
+			if err := checkData(where+"."+k, v); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for k, v := range x {
+			if err := checkData(where+"."+k, v); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, v := range x {
+			if err := checkData(fmt.Sprintf("%s[%d]", where, i), v); err != nil {
+				return err
+			}
+		}
+	case nil, bool, string, int, int64, uint64, float64:
+	case time.Time:
+		return fmt.Errorf("%s is a date", where)
+	case map[any]any:
+		return fmt.Errorf("%s has a key that is no text", where)
+	default:
+		return fmt.Errorf("%s is a %T", where, x)
+	}
+	return nil
 }
 
 // Find returns the nearest folder from dir upward that is a site, or "".

@@ -148,7 +148,7 @@ func (c Codec) encodeDict(b *bytes.Buffer, d *starlark.Dict, depth int) error {
 	plain := true
 	for _, k := range d.Keys() {
 		s, ok := starlark.AsString(k)
-		plain = plain && ok && !strings.HasPrefix(s, "$") && utf8.ValidString(s)
+		plain = plain && ok && !strings.HasPrefix(s, "$") && utf8.ValidString(s) && c.Redactor.String(s) == s
 	}
 	open, sep, end := "{", ":", "}"
 	if !plain {
@@ -369,7 +369,15 @@ func decodePairs(l *starlark.List) (starlark.Value, error) {
 		if !ok || pair.Len() != 2 {
 			return nil, fault.New(fault.Invalid, "bad pair in a stored dict")
 		}
-		if err := dict.SetKey(pair.Index(0), pair.Index(1)); err != nil {
+		key := pair.Index(0)
+		if l, ok := key.(*starlark.List); ok { // keys can't be lists: it was a tuple
+			parts := make(starlark.Tuple, l.Len())
+			for i := range parts {
+				parts[i] = l.Index(i)
+			}
+			key = parts
+		}
+		if err := dict.SetKey(key, pair.Index(1)); err != nil {
 			return nil, err
 		}
 	}
