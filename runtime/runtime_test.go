@@ -458,6 +458,13 @@ main = recipe(steps = [step(slow, timeout = "30ms")])
 	}
 }
 
+func TestRecursionThroughParallel(t *testing.T) {
+	h := newHarness(t, "x.star", "def again(n):\n    return parallel([n + 1], again)\ndef a():\n    \"\"\"A.\"\"\"\n    again(0)\nmain = recipe(steps = [a])\n")
+	if _, _, _, err := h.run(t.Context(), effect.Apply, "x.star"); fault.KindOf(err) != fault.Limit || !strings.Contains(err.Error(), "nested more than 64 deep") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestRetries(t *testing.T) {
 	h := newHarness(t, "x.star", "def a():\n    \"\"\"A.\"\"\"\n    return world.thing(\"a\")\nmain = recipe(steps = [step(a, retries = 1)])\n")
 	n := 0

@@ -73,7 +73,10 @@ func (a *app) check(cmd *cobra.Command, name string, p place) error {
 		stale = append(stale, fault.Hinted(fault.Drift, "compare the two, then pin the new digest",
 			"%s: the step %s that it replaces has changed: it pins %s, the step below is %s", st.Pos, st.Step, st.Pinned, st.Now))
 	}
-	if len(stale) > 0 {
+	if len(stale) == 1 {
+		return stale[0]
+	}
+	if len(stale) > 1 {
 		return errors.Join(stale...)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s\n", name, plural(len(r.Inputs), "input"), plural(countSteps(r), "step"))

@@ -26,6 +26,21 @@ type Factory struct {
 	Print    func(thread *starlark.Thread, msg string) // what print does; nil writes to standard error
 }
 
+// maxDepth bounds calls on threads that calls on other threads wait for, as
+// parallel and wait make them: a recipe could recurse through those.
+const maxDepth = 64
+
+type depthKey struct{}
+
+// deeper returns ctx for a call within the one that ctx is of.
+func deeper(ctx context.Context) (context.Context, error) {
+	depth, _ := ctx.Value(depthKey{}).(int)
+	if depth >= maxDepth {
+		return nil, fault.Hinted(fault.Limit, "recipes can't recurse, so that each of them ends; use a loop", "calls within parallel() or wait() are nested more than %d deep", maxDepth)
+	}
+	return context.WithValue(ctx, depthKey{}, depth+1), nil
+}
+
 // New returns a thread on which calls run under ctx; nil for one that loads a
 // file, where nothing but pure functions can be called.
 func (f *Factory) New(name string, ctx context.Context) *starlark.Thread {
@@ -47,6 +62,9 @@ func (f *Factory) limit() uint64 {
 // Call calls fn on a new thread that ends when ctx does. Errors are those of
 // Explain, or of the kind that ctx ended with; a panic is one of kind Internal.
 func (f *Factory) Call(ctx context.Context, name string, fn starlark.Callable, args starlark.Tuple, kwargs []starlark.Tuple) (v starlark.Value, err error) {
+	if ctx, err = deeper(ctx); err != nil {
+		return nil, err
+	}
 	thread := f.New(name, ctx)
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { thread.Cancel("the context ended") })
