@@ -78,8 +78,11 @@ func (e *Engine) Run(ctx context.Context, r *Recipe, o Options) (*Result, error)
 	owner := effect.Owner{Site: o.Site.Name, Recipe: r.Path}
 	root := &inst{run: x, recipe: r, owner: owner}
 	out, err := root.execute(ctx, o.Inputs)
-	if err != nil && ctx.Err() != nil && fault.KindOf(err) != fault.Cancelled {
-		err = &fault.Error{Kind: fault.KindOf(fault.FromContext(ctx)), Err: err}
+	switch fault.KindOf(err) {
+	case fault.Unreachable, fault.Unavailable, fault.Timeout, fault.Internal:
+		if ctx.Err() != nil { // a call that was broken off may say so in its own words
+			err = &fault.Error{Kind: fault.KindOf(fault.FromContext(ctx)), Err: err}
+		}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
