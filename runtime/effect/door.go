@@ -191,7 +191,7 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 	if c.Kind == "" {
 		c.Kind = None
 	}
-	if d.Mode == Plan && c.Kind != Run && d.plannedOtherwise(t, c) {
+	if d.Mode == Plan && c.Kind != Run && !c.Follows && d.plannedOtherwise(t, c) {
 		// What was observed isn't what this op will find: an earlier one of this
 		// plan changes the same target.
 		after := c.After

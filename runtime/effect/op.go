@@ -97,7 +97,11 @@ type Change struct {
 	Fields []Field        // what differs, in the order to show it
 	After  map[string]any // the attributes to come, with Unknown where they aren't known
 	Note   string         // a remark for the plan: "at least once"
-	Before State          // the observed state; set by the door
+	// Follows says that the comparison took the changes into account that the
+	// same plan makes to the same target before. Otherwise what an op will find
+	// then isn't known.
+	Follows bool
+	Before  State // the observed state; set by the door
 }
 
 // A Field is one difference.

@@ -134,14 +134,14 @@ func (p *pushing) Diff(have effect.State) (effect.Change, error) {
 		}
 	}
 	if len(fields) == 0 {
-		return effect.Unchanged(), nil
+		return effect.Change{Kind: effect.None, Follows: true}, nil
 	}
 	kind := effect.Update
 	if !have.Exists {
 		kind = effect.Create
 	}
 	after := map[string]any{"branch": p.r.branch, "commit": effect.Unknown{Of: p.r.target().String() + " " + p.note() + " (" + fingerprint(fields) + ")"}}
-	return effect.Change{Kind: kind, Fields: fields, After: after, Note: p.note()}, nil
+	return effect.Change{Kind: kind, Fields: fields, After: after, Note: p.note(), Follows: true}, nil
 }
 
 // fingerprint tells apart the commits of two pushes that would change

@@ -163,6 +163,8 @@ def test():
 		"later kube/lab/objects[0], items[0] (known after apply)",
 		"later kube/lab/manifests (known after apply)",
 		"delete kube/lab/ConfigMap/default/plan-config",
+		// It isn't there, but will be by then.
+		"later kube/lab/ConfigMap/default/plan-new [an earlier change of this plan comes first]",
 	})
 	same(t, plan(t, &c, `
 def test():
