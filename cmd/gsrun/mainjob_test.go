@@ -89,7 +89,7 @@ func TestMainJob(t *testing.T) {
 	if code != 2 {
 		t.Fatalf("plan: exit code %d\n%s\n%s", code, out, errs)
 	}
-	for _, want := range []string{"+ openstack/openstack/server/lab-gateway", "+ openstack/openstack/server/lab-seed", "(known after apply)", "gitops/spokes/spoke-1/cluster.yaml"} {
+	for _, want := range []string{"+ openstack/openstack/server/lab-gateway", "+ openstack/openstack/server/lab-seed", "(known after apply)", "gitops/spokes/spoke-1/capi/cluster.yaml"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the plan lacks %q:\n%s", want, out)
 		}
