@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -51,7 +52,15 @@ func (a *argo) discover() error {
 
 // applicationSet makes an Application of each directory that its generators find.
 func (a *argo) applicationSet(ctx context.Context, o *object) (time.Duration, error) {
-	if !a.running(setController) || !a.running(repoServer) || o.GetDeletionTimestamp() != nil {
+	if !a.running(setController) {
+		return a.Pace.Retry, nil
+	}
+	policy := text(o.Object, "spec", "syncPolicy", "applicationsSync")
+	deletes := policy == "" || policy == "sync" || policy == "create-delete"
+	if o.GetDeletionTimestamp() != nil {
+		return 0, a.deleteSet(ctx, o, deletes)
+	}
+	if !a.running(repoServer) {
 		return a.Pace.Retry, nil
 	}
 	if r := a.Faults.take(o, Stall); r != nil {
@@ -64,7 +73,6 @@ func (a *argo) applicationSet(ctx context.Context, o *object) (time.Duration, er
 		a.setCondition(o, "ResourcesUpToDate", false, "ApplicationParamsGenerationError", err.Error())
 		return a.Pace.Git, a.saveStatus(ctx, applicationSets, o)
 	}
-	policy := text(o.Object, "spec", "syncPolicy", "applicationsSync")
 	names := map[string]bool{}
 	for _, app := range wanted {
 		names[app.GetName()] = true
@@ -74,7 +82,7 @@ func (a *argo) applicationSet(ctx context.Context, o *object) (time.Duration, er
 			return a.Pace.Git, a.saveStatus(ctx, applicationSets, o)
 		}
 	}
-	if policy == "" || policy == "sync" || policy == "create-delete" {
+	if deletes {
 		for _, app := range a.list(applications, o.GetNamespace(), func(app *object) bool { return owns(o, app) && !names[app.GetName()] }) {
 			a.Log("application " + app.GetName() + " removed")
 			if err := a.remove(ctx, applications, app); err != nil {
@@ -86,6 +94,23 @@ func (a *argo) applicationSet(ctx context.Context, o *object) (time.Duration, er
 	a.setCondition(o, "ParametersGenerated", true, "ParametersGenerated", "Successfully generated parameters for all Applications")
 	a.setCondition(o, "ResourcesUpToDate", true, "ApplicationSetUpToDate", "All applications have been generated successfully")
 	return a.Pace.Git, a.saveStatus(ctx, applicationSets, o)
+}
+
+// deleteSet lets an ApplicationSet go, if its finalizer asks for it. The
+// Applications of one that may not delete them are its own no longer, so that
+// the garbage collector leaves them.
+func (a *argo) deleteSet(ctx context.Context, o *object, deletes bool) error {
+	if !slices.Contains(o.GetFinalizers(), appFinalizer) {
+		return nil
+	}
+	if !deletes {
+		for _, app := range a.list(applications, o.GetNamespace(), func(app *object) bool { return owns(o, app) }) {
+			if err := a.merge(ctx, applications, app, map[string]any{"metadata": map[string]any{"ownerReferences": nil}}); err != nil {
+				return err
+			}
+		}
+	}
+	return a.release(ctx, applicationSets, o, appFinalizer)
 }
 
 // putApplication creates an Application, or brings it to what its set's template says.

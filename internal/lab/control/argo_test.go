@@ -310,4 +310,34 @@ func TestArgoCD(t *testing.T) {
 	if got := l.value("v1 ConfigMap spokes/one"); got != "11" {
 		t.Errorf("a preserved object is gone: %s", got)
 	}
+
+	// A set that may not delete leaves its Applications behind, if its finalizer gives it the time.
+	o, err = l.get("argoproj.io/v1alpha1 ApplicationSet argocd/spokes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets, err := l.on(o, "argocd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := `{"metadata": {"finalizers": ["resources-finalizer.argocd.argoproj.io"]}, "spec": {"syncPolicy": {"applicationsSync": "create-update"}}}`
+	if _, err := sets.Patch(l.ctx, "spokes", types.MergePatchType, []byte(keep), metav1.PatchOptions{FieldManager: "someone"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sets.Delete(l.ctx, "spokes", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.await("the deleted set", func() error {
+		_, err := l.get("argoproj.io/v1alpha1 ApplicationSet argocd/spokes")
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(errWant, err)
+	})
+	l.app("spoke-b", func(o *unstructured.Unstructured) error {
+		if owners := o.GetOwnerReferences(); len(owners) != 0 || o.GetDeletionTimestamp() != nil {
+			return fmt.Errorf("owners %v, deleted %v", owners, o.GetDeletionTimestamp())
+		}
+		return nil
+	})
 }
