@@ -225,10 +225,10 @@ func upstream(t *testing.T, url string) string {
 }
 
 const (
-	certManagerURL = "https://github.com/cert-manager/cert-manager/releases/download/v1.18.2/cert-manager.yaml"
-	orcURL         = "https://github.com/k-orc/openstack-resource-controller/releases/download/v2.4.0/install.yaml"
-	capiURL        = "https://github.com/kubernetes-sigs/cluster-api/releases/download/v1.13.3/"
-	capoURL        = "https://github.com/kubernetes-sigs/cluster-api-provider-openstack/releases/download/v0.14.6/infrastructure-components.yaml"
+	certManagerURL = "https://github.com/cert-manager/cert-manager/releases/download/v1.20.3/cert-manager.yaml"
+	orcURL         = "https://github.com/k-orc/openstack-resource-controller/releases/download/v2.6.0/install.yaml"
+	capiURL        = "https://github.com/kubernetes-sigs/cluster-api/releases/download/v1.14.2/"
+	capoURL        = "https://github.com/kubernetes-sigs/cluster-api-provider-openstack/releases/download/v0.14.7/infrastructure-components.yaml"
 	argoURL        = "https://raw.githubusercontent.com/argoproj/argo-cd/v3.2.11/manifests/install.yaml"
 )
 
