@@ -17,15 +17,25 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 }
 
 // CreateFile makes a file at path with the content data unless there is one,
-// and reports whether it did: of several that do so at once, in however many
-// processes, one does. Its folder must exist.
-func CreateFile(path string, data []byte, mode fs.FileMode) (created bool, err error) {
-	// A link fails where a name is taken, which a rename doesn't.
-	err = write(path, data, mode, os.Link)
-	if errors.Is(err, fs.ErrExist) {
-		return false, nil
+// and returns the content that it has then and whether it is this one: of
+// several that do so at once, in however many processes, all get that of the
+// first. Its folder must exist.
+func CreateFile(path string, data []byte, mode fs.FileMode) (stored []byte, created bool, err error) {
+	for range 3 {
+		// A link fails where a name is taken, which a rename doesn't.
+		err = write(path, data, mode, os.Link)
+		if err == nil {
+			return data, true, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, false, err
+		}
+		// Somebody may have removed it meanwhile.
+		if stored, err = os.ReadFile(path); !errors.Is(err, fs.ErrNotExist) {
+			return stored, false, err
+		}
 	}
-	return err == nil, err
+	return nil, false, err // a dangling symbolic link, say
 }
 
 func write(path string, data []byte, mode fs.FileMode, place func(from, to string) error) error {

@@ -100,11 +100,12 @@ func TestCreateFile(t *testing.T) {
 	path := filepath.Join(dir, "a")
 	const racers = 16
 	won := make([]bool, racers)
+	got := make([][]byte, racers)
 	var wg sync.WaitGroup
 	for i := range racers {
 		wg.Go(func() {
 			var err error
-			if won[i], err = durable.CreateFile(path, fmt.Append(nil, i), 0o640); err != nil {
+			if got[i], won[i], err = durable.CreateFile(path, fmt.Append(nil, i), 0o640); err != nil {
 				t.Error(err)
 			}
 		})
@@ -115,11 +116,22 @@ func TestCreateFile(t *testing.T) {
 		t.Fatalf("who created it: %v", won)
 	}
 	check(t, path, fmt.Sprint(first), 0o640)
+	for i, stored := range got {
+		if string(stored) != fmt.Sprint(first) {
+			t.Errorf("%d was told that %q is stored, not %d", i, stored, first)
+		}
+	}
 	if got := names(t, dir); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("there are %v", got)
 	}
-	if _, err := durable.CreateFile(filepath.Join(dir, "none", "a"), nil, 0o600); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := durable.CreateFile(filepath.Join(dir, "none", "a"), nil, 0o600); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("into a folder that isn't there: %v", err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling")); err != nil {
+		t.Fatal(err)
+	}
+	if _, created, err := durable.CreateFile(filepath.Join(dir, "dangling"), nil, 0o600); created || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("where a dangling link is: created %v, %v", created, err)
 	}
 }
 

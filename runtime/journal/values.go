@@ -54,23 +54,13 @@ func (v *Values) Put(_ context.Context, name string, value []byte) error {
 // Create stores value under name unless there is one, and returns what is
 // stored then and whether it is this one. It is on disk, whole, when Create
 // returns.
-func (v *Values) Create(ctx context.Context, name string, value []byte) (stored []byte, created bool, err error) {
+func (v *Values) Create(_ context.Context, name string, value []byte) (stored []byte, created bool, err error) {
 	path, err := v.prepare(name)
 	if err != nil {
 		return nil, false, err
 	}
-	created, err = durable.CreateFile(path, value, 0o600)
-	if err != nil {
-		return nil, false, storing(path, err)
-	}
-	if created {
-		return value, true, nil
-	}
-	stored, found, err := v.Get(ctx, name)
-	if err == nil && !found {
-		err = &fault.Error{Op: "storing", Target: path, Kind: fault.Conflict, Err: errors.New("somebody else stored and deleted it meanwhile")}
-	}
-	return stored, false, err
+	stored, created, err = durable.CreateFile(path, value, 0o600)
+	return stored, created, storing(path, err)
 }
 
 // prepare makes the folder that the value called name lies in.

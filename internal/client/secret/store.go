@@ -58,11 +58,8 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, bool, error) {
 	if err != nil {
 		return nil, false, &fault.Error{Op: "reading stored value", Target: name, Kind: fault.Failed, Err: err}
 	}
-	plain, err := s.box.Decrypt(data)
-	if err != nil {
-		return nil, false, fault.Wrap("reading stored value", name, err)
-	}
-	return plain, true, nil
+	plain, err := s.open(name, data)
+	return plain, err == nil, err
 }
 
 // Put stores a value. Once it returns, the value is durable.
@@ -82,18 +79,24 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (stored [
 	if err != nil {
 		return nil, false, err
 	}
-	created, err = durable.CreateFile(path, data, 0o600)
+	data, created, err = durable.CreateFile(path, data, 0o600)
 	if err != nil {
 		return nil, false, storing(name, err)
 	}
 	if created {
 		return value, true, nil
 	}
-	have, found, err := s.Get(ctx, name)
-	if err == nil && !found {
-		err = &fault.Error{Op: "storing", Target: name, Kind: fault.Conflict, Err: errors.New("somebody else stored and deleted it meanwhile")}
+	stored, err = s.open(name, data)
+	return stored, false, err
+}
+
+// open decrypts the content of a value's file.
+func (s *Store) open(name string, data []byte) ([]byte, error) {
+	plain, err := s.box.Decrypt(data)
+	if err != nil {
+		return nil, fault.Wrap("reading stored value", name, err)
 	}
-	return have, false, err
+	return plain, nil
 }
 
 // prepare encrypts a value, and makes the folder that it will lie in.
