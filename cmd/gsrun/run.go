@@ -191,7 +191,7 @@ func (a *app) runRecipe(cmd *cobra.Command, args []string, f *runFlags) (err err
 		return err
 	}
 	door, v := a.door(effect.Apply, view.Running, f, redactor, nil)
-	door.Recorder, door.Guard = j, lock.Check
+	door.Recorder, door.Guard = j, lock.Guard
 	door.Deletes = x.site.Limits.Deletes
 	if f.maxDeletes >= 0 {
 		door.Deletes = f.maxDeletes

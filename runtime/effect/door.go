@@ -57,16 +57,22 @@ type Retry struct {
 	Max   time.Duration // the longest pause; 0 means 20 s
 }
 
+// A Guard is asked before each change whether the run may still make one: that
+// it holds its lock. Until leave is called, once the change's result is in the
+// journal, nobody can take the lock over. It is called by several goroutines at
+// once.
+type Guard func(context.Context) (leave func(), err error)
+
 // A Door runs the ops of one run.
 type Door struct {
 	Mode     Mode
 	Clock    Clock
-	Recorder Recorder                    // nil keeps no journal
-	Emit     func(Event)                 // nil drops events; called by several goroutines at once
-	Redactor *Redactor                   // nil removes nothing
-	Retry    Retry                       //
-	Guard    func(context.Context) error // checked before each change: the run still holds its lock
-	Deletes  int                         // the deletion budget: more deletions are refused; < 0 means no limit
+	Recorder Recorder    // nil keeps no journal
+	Emit     func(Event) // nil drops events; called by several goroutines at once
+	Redactor *Redactor   // nil removes nothing
+	Retry    Retry       //
+	Guard    Guard       // nil guards nothing
+	Deletes  int         // the deletion budget: more deletions are refused; < 0 means no limit
 
 	mu        sync.Mutex
 	planned   []Planned
@@ -221,9 +227,11 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 
 func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, start time.Time, tried *Change) (State, *Change, error) {
 	if d.Guard != nil {
-		if err := d.Guard(ctx); err != nil {
+		leave, err := d.Guard(ctx)
+		if err != nil {
 			return State{}, &c, err
 		}
+		defer leave()
 	}
 	if (c.Kind == Delete || c.Kind == Replace) && tried == nil {
 		if err := d.spend(t); err != nil {

@@ -194,11 +194,33 @@ func TestRetriesByKindAndRetryAfter(t *testing.T) {
 }
 
 func TestGuardAndBudget(t *testing.T) {
-	d, ctx, _, _ := world(Apply)
-	d.Guard = func(context.Context) error { return fault.New(fault.Locked, "taken over") }
+	d, ctx, j, _ := world(Apply)
+	d.Guard = func(context.Context) (func(), error) { return nil, fault.New(fault.Locked, "taken over") }
 	b := &box{want: Plain("x")}
 	if _, err := Do(ctx, b); fault.KindOf(err) != fault.Locked || b.value != nil {
 		t.Errorf("%v, %v", err, b.value)
+	}
+	if len(j.lines) != 0 {
+		t.Errorf("a change that was refused is in the journal: %q", j.lines)
+	}
+	d.Guard = func(context.Context) (func(), error) {
+		j.lines = append(j.lines, "enter")
+		return func() { j.lines = append(j.lines, "leave") }, nil
+	}
+	b.errs = []error{fault.New(fault.Denied, "no")}
+	if _, err := Do(ctx, b); fault.KindOf(err) != fault.Denied {
+		t.Error(err)
+	}
+	b.errs = nil
+	if _, err := Do(ctx, b); err != nil {
+		t.Error(err)
+	}
+	var order []string
+	for _, line := range j.lines {
+		order = append(order, strings.Fields(line)[0])
+	}
+	if got := strings.Join(order, " "); got != "enter intent result leave enter intent result leave" {
+		t.Errorf("the guard and the journal: %s", got)
 	}
 	d.Guard, d.Deletes = nil, 1
 	if _, err := Do(ctx, deletion{"a"}); err != nil {

@@ -199,14 +199,14 @@ func TestLock(t *testing.T) {
 	if _, err := s.Lock("gateway", Holder{Run: "r3"}); err != nil {
 		t.Errorf("another recipe: %v", err)
 	}
-	if err := l.Check(t.Context()); err != nil {
+	if _, err := l.Guard(t.Context()); err != nil {
 		t.Error(err)
 	}
 	path := filepath.Join(s.dir, "locks", "spoke+scale.json")
 	if err := os.WriteFile(path, []byte(`{"run":"r9","who":"x","token":2}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Check(t.Context()); fault.KindOf(err) != fault.Locked {
+	if _, err := l.Guard(t.Context()); fault.KindOf(err) != fault.Locked {
 		t.Errorf("a lock that was taken over: %v", err)
 	}
 	l.Release()

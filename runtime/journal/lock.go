@@ -60,15 +60,15 @@ func (s *Store) Lock(name string, h Holder) (*Lock, error) {
 	return l, nil
 }
 
-// Check returns an error if somebody else took the lock.
-func (l *Lock) Check(context.Context) error {
+// Guard is an effect.Guard. It returns an error if somebody else took the lock.
+func (l *Lock) Guard(context.Context) (leave func(), err error) {
 	var now Holder
 	data := make([]byte, 4096)
 	n, _ := l.file.ReadAt(data, 0)
 	if err := json.Unmarshal(data[:n], &now); err != nil || now.Token != l.holder.Token || now.Run != l.holder.Run {
-		return fault.Hinted(fault.Locked, "run again once that one has ended", "the lock was taken over by %s (run %s)", now.Who, now.Run)
+		return nil, fault.Hinted(fault.Locked, "run again once that one has ended", "the lock was taken over by %s (run %s)", now.Who, now.Run)
 	}
-	return nil
+	return func() {}, nil // the lock is held as long as its holder lives
 }
 
 // Release frees the lock.
