@@ -2,8 +2,6 @@ package runtime
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -260,7 +258,7 @@ func (e *extension) pins(below *Recipe, of *starlark.Dict) {
 			e.at("of", name)
 			continue
 		}
-		have, err := s.Digest(e.place.loader)
+		have, err := s.digest(e.place.loader)
 		if err != nil {
 			e.fail("", "of %s: %v", name, err)
 			continue
@@ -304,16 +302,3 @@ func (r *Recipe) Stale() []Stale {
 
 // Removed lists the steps that overrides left out.
 func (r *Recipe) Removed() []string { return r.removed }
-
-// Digest returns the digest of the step's source, as `of` pins it.
-func (s *Step) Digest(l *Loader) (string, error) {
-	if s.Fn == nil {
-		return "", fault.New(fault.Invalid, "%s is a recipe, which has no digest", s.Name)
-	}
-	text, err := l.text(s.Fn.Position().Filename(), s.Fn.Name(), int(s.Fn.Position().Line))
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256([]byte(text))
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
-}

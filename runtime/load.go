@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 
@@ -139,19 +138,6 @@ type place struct {
 func placeOf(thread *starlark.Thread) *place {
 	p, _ := thread.Local(fileKey).(*place)
 	return p
-}
-
-// text returns the source text of the function called name that begins at the
-// given line of a loaded file. Unlike source, it is for use while loading.
-func (l *Loader) text(file string, name string, line int) (string, error) {
-	f := l.sources[file]
-	if f == nil || f.Syntax == nil {
-		return "", fmt.Errorf("%s isn't loaded", file)
-	}
-	if text, ok := f.Function(name, line); ok {
-		return text, nil
-	}
-	return "", fmt.Errorf("no function %s at line %d of %s", name, line, file)
 }
 
 // source returns the text of a line of a loaded file, and whether there is

@@ -47,6 +47,20 @@ func (f *File) Function(name string, line int) (string, bool) {
 	return b.String(), true
 }
 
+// Lambda returns the source text from where a lambda begins to the end of its
+// last line: more than the lambda itself, where that isn't all on it.
+func (f *File) Lambda(n syntax.Node) string {
+	start, end := n.Span()
+	lines := strings.Split(string(f.Source), "\n")
+	first := int(start.Line) - 1
+	if first < 0 || first >= len(lines) || int(start.Col) > len(lines[first]) {
+		return ""
+	}
+	last := min(max(int(end.Line), first+1), len(lines))
+	text := strings.Join(lines[first:last], "\n")
+	return text[int(start.Col)-1:]
+}
+
 // Doc returns the file's docstring: a text that stands first in it.
 func (f *File) Doc() string {
 	if len(f.Syntax.Stmts) == 0 {
