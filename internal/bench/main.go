@@ -48,7 +48,7 @@ type group struct {
 }
 
 func groups() []group {
-	return []group{{"start", start}, {"engine", engine}, {"door", door}}
+	return []group{{"start", start}, {"engine", engine}, {"door", door}, {"dialect", language}}
 }
 
 func main() {

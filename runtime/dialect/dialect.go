@@ -46,9 +46,6 @@ func Compile(name string, src []byte, predeclared func(string) bool) (*File, err
 	}
 	r := rewriter{}
 	r.stmts(tree.Stmts)
-	if r.err != nil {
-		return nil, r.err
-	}
 	program, err := starlark.FileProgram(tree, func(n string) bool {
 		_, ours := operators[n]
 		_, wrapped := universe[n]

@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"fmt"
-	"strings"
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
@@ -22,12 +21,17 @@ var operators = starlark.StringDict{
 	"$in":     membership("$in", syntax.IN),
 	"$not_in": membership("$not_in", syntax.NOT_IN),
 	"$mod":    operator("$mod", 2, mod),
+	"$shl":    operator("$shl", 2, shift(syntax.LTLT)),
+	"$shr":    operator("$shr", 2, shift(syntax.GTGT)),
 	"$known":  operator("$known", 1, known("tested")),
 	"$iter":   operator("$iter", 1, known("iterated over")),
 	"$key":    operator("$key", 1, known("used as a key")),
 	"$attr":   operator("$attr", 2, attr),
 	"$unpack": operator("$unpack", 2, unpack),
 	"$each":   operator("$each", 2, each),
+
+	"$assign_index": operator("$assign_index", 4, assignIndex),
+	"$assign_field": operator("$assign_field", 3, assignField),
 }
 
 func operator(name string, n int, f func(args starlark.Tuple) (starlark.Value, error)) *starlark.Builtin {
@@ -47,57 +51,6 @@ func known(how string) func(starlark.Tuple) (starlark.Value, error) {
 		}
 		return args[0], nil
 	}
-}
-
-// unpack returns its first argument, which is about to be taken apart by the
-// pattern that the second describes: a dot for a variable, brackets around a
-// pattern within.
-func unpack(args starlark.Tuple) (starlark.Value, error) {
-	_, err := unpackable(args[0], string(args[1].(starlark.String)))
-	return args[0], err
-}
-
-func unpackable(v starlark.Value, pattern string) (rest string, err error) {
-	if u, ok := v.(effect.Unknown); ok {
-		return "", u.Deferred("taken apart")
-	}
-	seq, ok := v.(starlark.Indexable)
-	rest = pattern[1:] // the opening bracket
-	for i := 0; rest[0] != ')'; i++ {
-		if rest[0] == '.' {
-			rest = rest[1:]
-			continue
-		}
-		var part starlark.Value = starlark.None
-		if ok && i < seq.Len() {
-			part = seq.Index(i)
-		}
-		if rest, err = unpackable(part, rest); err != nil {
-			return "", err
-		}
-	}
-	return rest[1:], nil
-}
-
-// each returns its first argument, which a loop is about to go through while
-// it takes each element apart by a pattern.
-func each(args starlark.Tuple) (starlark.Value, error) {
-	if u, ok := args[0].(effect.Unknown); ok {
-		return nil, u.Deferred("iterated over")
-	}
-	it, ok := args[0].(starlark.Iterable)
-	if !ok {
-		return args[0], nil
-	}
-	iter := it.Iterate()
-	defer iter.Done()
-	var x starlark.Value
-	for iter.Next(&x) {
-		if _, err := unpackable(x, string(args[1].(starlark.String))); err != nil {
-			return nil, err
-		}
-	}
-	return args[0], nil
 }
 
 // isScalar reports whether v can neither be nor hold an Unknown or a secret.
@@ -192,6 +145,16 @@ func mod(args starlark.Tuple) (starlark.Value, error) {
 	})
 }
 
+// shift is << and >>, which look at what is on their right before they ask it.
+func shift(op syntax.Token) func(starlark.Tuple) (starlark.Value, error) {
+	return func(args starlark.Tuple) (starlark.Value, error) {
+		if u, ok := args[1].(effect.Unknown); ok {
+			return u, nil
+		}
+		return starlark.Binary(op, args[0], args[1])
+	}
+}
+
 // tainted makes text from operands: it is Unknown if one of them is, and
 // secret if one of them is. A secret deeper within an operand is refused,
 // since the text would hold the mask in its place.
@@ -265,153 +228,4 @@ func reveal(v starlark.Value) starlark.Value {
 		return out
 	}
 	return v
-}
-
-// guarded are the names of methods that decide on their arguments, or put them
-// into text.
-var guarded = func() map[string]bool {
-	m := map[string]bool{"index": true, "remove": true, "get": true, "pop": true, "setdefault": true,
-		"extend": true, "update": true, "union": true, "intersection": true, "difference": true, "symmetric_difference": true, "issubset": true, "issuperset": true}
-	for _, name := range starlark.String("").AttrNames() {
-		m[name] = true
-	}
-	return m
-}()
-
-// textual are the methods of strings that make text of their arguments.
-var textual = map[string]bool{"format": true, "join": true, "replace": true, "removeprefix": true, "removesuffix": true,
-	"strip": true, "lstrip": true, "rstrip": true}
-
-// attr returns x.name, where name is that of a guarded method.
-func attr(args starlark.Tuple) (starlark.Value, error) {
-	name := string(args[1].(starlark.String))
-	switch x := args[0].(type) {
-	case starlark.String:
-		return method(x, name, nil)
-	case *effect.Secret:
-		if strings.HasPrefix(name, "elem") || strings.HasPrefix(name, "codepoint") {
-			return nil, fault.New(fault.Invalid, "a secret can't be taken apart with %s()", name)
-		}
-		return method(starlark.String(x.Reveal()), name, x)
-	case *starlark.List:
-		m, err := x.Attr(name)
-		if m == nil || err != nil {
-			return nil, orMissing(x, name, err)
-		}
-		if name == "index" || name == "remove" {
-			return deciding(m.(*starlark.Builtin), x), nil
-		}
-		return keyed(m.(*starlark.Builtin)), nil
-	case *starlark.Set:
-		m, err := x.Attr(name)
-		if m == nil || err != nil {
-			return nil, orMissing(x, name, err)
-		}
-		return keyed(m.(*starlark.Builtin)), nil
-	case *starlark.Dict:
-		m, err := x.Attr(name)
-		if m == nil || err != nil {
-			return nil, orMissing(x, name, err)
-		}
-		return keyed(m.(*starlark.Builtin)), nil
-	case starlark.HasAttrs:
-		m, err := x.Attr(name)
-		if m == nil || err != nil {
-			return nil, orMissing(x, name, err)
-		}
-		return m, nil
-	}
-	return nil, orMissing(args[0], name, nil)
-}
-
-func orMissing(x starlark.Value, name string, err error) error {
-	if err != nil {
-		return err
-	}
-	return fault.New(fault.Invalid, "%s has no .%s field or method", x.Type(), name)
-}
-
-// method returns the method of the string x, which is the text of the secret if
-// there is one; the result is secret then.
-func method(x starlark.String, name string, secret *effect.Secret) (starlark.Value, error) {
-	m, err := x.Attr(name)
-	if m == nil || err != nil {
-		return nil, orMissing(x, name, err)
-	}
-	b := m.(*starlark.Builtin)
-	return starlark.NewBuiltin(b.Name(), func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-		all := operandsOf(args, kwargs)
-		if !textual[name] {
-			if u, ok := effect.FindUnknown(all); ok {
-				return nil, u.Deferred("passed to " + name + "()")
-			}
-		}
-		v, err := tainted(flatten(all, name), func(plain func(starlark.Value) starlark.Value) (starlark.Value, error) {
-			kw := make([]starlark.Tuple, len(kwargs))
-			for i, pair := range kwargs {
-				kw[i] = starlark.Tuple{pair[0], plain(pair[1])}
-			}
-			return b.CallInternal(thread, plain(args).(starlark.Tuple), kw)
-		})
-		if err != nil || secret == nil {
-			return v, err
-		}
-		return secret.Taint(v), nil
-	}), nil
-}
-
-func operandsOf(args starlark.Tuple, kwargs []starlark.Tuple) starlark.Tuple {
-	all := append(starlark.Tuple(nil), args...)
-	for _, pair := range kwargs {
-		all = append(all, pair[1])
-	}
-	return all
-}
-
-// flatten makes the elements that join is given operands of their own.
-func flatten(all starlark.Tuple, name string) starlark.Value {
-	if name != "join" || len(all) != 1 {
-		return all
-	}
-	it, ok := all[0].(starlark.Iterable)
-	if !ok {
-		return all
-	}
-	var out starlark.Tuple
-	iter := it.Iterate()
-	defer iter.Done()
-	var x starlark.Value
-	for iter.Next(&x) {
-		out = append(out, x)
-	}
-	return out
-}
-
-// deciding returns the method m of a list, which searches it.
-func deciding(m *starlark.Builtin, l *starlark.List) starlark.Value {
-	return starlark.NewBuiltin(m.Name(), func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-		for _, v := range append(starlark.Tuple{l}, operandsOf(args, kwargs)...) {
-			if u, ok := effect.FindUnknown(v); ok {
-				return nil, u.Deferred("passed to " + strings.ToLower(m.Name()) + "()")
-			}
-		}
-		return m.CallInternal(thread, args, kwargs)
-	})
-}
-
-// keyed returns the method m of a collection, whose first argument is a key or
-// another collection.
-func keyed(m *starlark.Builtin) starlark.Value {
-	return starlark.NewBuiltin(m.Name(), func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-		if len(args) > 0 {
-			u, ok := args[0].(effect.Unknown)
-			if !ok && (m.Name() == "get" || m.Name() == "pop" || m.Name() == "setdefault") {
-				u, ok = effect.FindUnknown(args[0]) // a key can't be had without all of its parts
-			}
-			if ok {
-				return nil, u.Deferred("passed to " + m.Name() + "()")
-			}
-		}
-		return m.CallInternal(thread, args, kwargs)
-	})
 }

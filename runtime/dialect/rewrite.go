@@ -4,34 +4,36 @@ import (
 	"strconv"
 
 	"go.starlark.net/syntax"
-
-	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
 // A rewriter replaces the places at which Starlark would silently decide on a
 // value, or put one into text.
-type rewriter struct{ err error }
+type rewriter struct{}
 
 // binary maps the operators that are replaced to the functions that do it.
 var binary = map[syntax.Token]string{
 	syntax.EQL: "$eq", syntax.NEQ: "$ne",
 	syntax.LT: "$lt", syntax.LE: "$le", syntax.GT: "$gt", syntax.GE: "$ge",
 	syntax.IN: "$in", syntax.NOT_IN: "$not_in",
-	syntax.PERCENT: "$mod",
+	syntax.PERCENT: "$mod", syntax.LTLT: "$shl", syntax.GTGT: "$shr",
 }
 
+// augmented maps the assignments that do one of these operators to its function.
+var augmented = map[syntax.Token]string{syntax.PERCENT_EQ: "$mod", syntax.LTLT_EQ: "$shl", syntax.GTGT_EQ: "$shr"}
+
 func (r *rewriter) stmts(list []syntax.Stmt) {
-	for _, s := range list {
-		r.stmt(s)
+	for i := range list {
+		list[i] = r.stmt(list[i])
 	}
 }
 
-func (r *rewriter) stmt(s syntax.Stmt) {
+// stmt returns the statement that takes the place of s: mostly s itself.
+func (r *rewriter) stmt(s syntax.Stmt) syntax.Stmt {
 	switch s := s.(type) {
 	case *syntax.ExprStmt:
 		s.X = r.expr(s.X)
 	case *syntax.IfStmt:
-		s.Cond = call("$known", s.If, r.expr(s.Cond))
+		s.Cond = condition(s.If, r.expr(s.Cond))
 		r.stmts(s.True)
 		r.stmts(s.False)
 	case *syntax.ForStmt:
@@ -39,6 +41,9 @@ func (r *rewriter) stmt(s syntax.Stmt) {
 		s.Vars = r.target(s.Vars)
 		r.stmts(s.Body)
 	case *syntax.AssignStmt:
+		if fn, ok := augmented[s.Op]; ok {
+			return r.augmented(s, fn)
+		}
 		r.assign(s)
 	case *syntax.DefStmt:
 		r.params(s.Params)
@@ -48,6 +53,34 @@ func (r *rewriter) stmt(s syntax.Stmt) {
 			s.Result = r.expr(s.Result)
 		}
 	}
+	return s
+}
+
+// augmented rewrites x %= y, for the operator that fn does. Elements and
+// attributes are set by a function, so that what they are part of is evaluated
+// once.
+func (r *rewriter) augmented(s *syntax.AssignStmt, fn string) syntax.Stmt {
+	y := r.expr(s.RHS)
+	lhs := s.LHS
+	for {
+		paren, ok := lhs.(*syntax.ParenExpr)
+		if !ok {
+			break
+		}
+		lhs = paren.X
+	}
+	switch x := lhs.(type) {
+	case *syntax.Ident:
+		s.Op = syntax.EQ
+		s.RHS = call(fn, s.OpPos, &syntax.Ident{NamePos: x.NamePos, Name: x.Name}, y)
+		return s
+	case *syntax.IndexExpr:
+		return &syntax.ExprStmt{X: call("$assign_index", s.OpPos, r.expr(x.X), r.expr(x.Y), y, text(fn, s.OpPos))}
+	case *syntax.DotExpr:
+		return &syntax.ExprStmt{X: call("$assign_field", s.OpPos, r.expr(x.X), text(x.Name.Name, x.Name.NamePos), y)}
+	}
+	s.RHS = y // the resolver refuses it
+	return s
 }
 
 func (r *rewriter) assign(s *syntax.AssignStmt) {
@@ -55,21 +88,30 @@ func (r *rewriter) assign(s *syntax.AssignStmt) {
 	if p := pattern(s.LHS); p != "." {
 		s.RHS = call("$unpack", s.OpPos, s.RHS, text(p, s.OpPos))
 	}
-	if s.Op == syntax.PERCENT_EQ {
-		id, ok := s.LHS.(*syntax.Ident)
-		if !ok {
-			if r.err == nil {
-				r.err = &fault.Error{Kind: fault.Invalid, Hint: "write x[i] = x[i] % y",
-					Err: &PosError{Pos: s.OpPos, Msg: "%= works on plain variables only"}}
-			}
-			return
-		}
-		s.Op = syntax.EQ
-		s.RHS = call("$mod", s.OpPos, &syntax.Ident{NamePos: id.NamePos, Name: id.Name}, s.RHS)
-		return
-	}
 	s.LHS = r.target(s.LHS)
 }
+
+// condition returns x, which is about to be tested. What a comparison or `not`
+// gives is known already.
+func condition(pos syntax.Position, x syntax.Expr) syntax.Expr {
+	switch e := x.(type) {
+	case *syntax.CallExpr:
+		if id, ok := e.Fn.(*syntax.Ident); ok && comparisons[id.Name] {
+			return x
+		}
+	case *syntax.UnaryExpr:
+		if e.Op == syntax.NOT {
+			return x
+		}
+	case *syntax.ParenExpr:
+		e.X = condition(pos, e.X)
+		return x
+	}
+	return call("$known", pos, x)
+}
+
+// comparisons are the functions whose result is True or False.
+var comparisons = map[string]bool{"$eq": true, "$ne": true, "$lt": true, "$le": true, "$gt": true, "$ge": true, "$in": true, "$not_in": true}
 
 // iterated returns the expression for what a loop goes through.
 func iterated(pos syntax.Position, x, vars syntax.Expr) syntax.Expr {
@@ -157,7 +199,7 @@ func (r *rewriter) expr(e syntax.Expr) syntax.Expr {
 			d.Key, d.Value = r.expr(d.Key), r.expr(d.Value)
 		}
 	case *syntax.CondExpr:
-		e.Cond = call("$known", e.If, r.expr(e.Cond))
+		e.Cond = condition(e.If, r.expr(e.Cond))
 		e.True, e.False = r.expr(e.True), r.expr(e.False)
 	case *syntax.UnaryExpr:
 		if e.X == nil {
@@ -165,7 +207,7 @@ func (r *rewriter) expr(e syntax.Expr) syntax.Expr {
 		}
 		e.X = r.expr(e.X)
 		if e.Op == syntax.NOT {
-			e.X = call("$known", e.OpPos, e.X)
+			e.X = condition(e.OpPos, e.X)
 		}
 	case *syntax.BinaryExpr:
 		return r.binary(e)
@@ -202,7 +244,7 @@ func (r *rewriter) comprehension(e *syntax.Comprehension) {
 			c.X = iterated(c.For, r.expr(c.X), c.Vars)
 			c.Vars = r.target(c.Vars)
 		case *syntax.IfClause:
-			c.Cond = call("$known", c.If, r.expr(c.Cond))
+			c.Cond = condition(c.If, r.expr(c.Cond))
 		}
 	}
 	if d, ok := e.Body.(*syntax.DictEntry); ok {
@@ -218,7 +260,7 @@ func (r *rewriter) binary(e *syntax.BinaryExpr) syntax.Expr {
 		return call(fn, e.OpPos, x, y)
 	}
 	if e.Op == syntax.AND || e.Op == syntax.OR {
-		x = call("$known", e.OpPos, x)
+		x = condition(e.OpPos, x)
 	}
 	e.X, e.Y = x, y
 	return e

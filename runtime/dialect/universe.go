@@ -13,14 +13,12 @@ var universe = func() starlark.StringDict {
 	d := make(starlark.StringDict)
 	// These look at the value itself.
 	for _, name := range []string{"len", "int", "float", "bool", "type", "hasattr", "dir", "hash", "ord", "chr", "range", "list", "tuple",
-		"enumerate", "zip", "reversed", "dict", "abs", "bytes"} {
-		d[name] = checked(name, func(v starlark.Value) (effect.Unknown, bool) {
-			u, ok := v.(effect.Unknown)
-			return u, ok
-		})
+		"enumerate", "zip", "reversed", "abs"} {
+		d[name] = checked(name, unknownItself)
 	}
+	d["dict"] = checked("dict", func(v starlark.Value) (effect.Unknown, bool) { return effect.FindUnknown(keysOf(v)) })
 	// These look at the elements.
-	for _, name := range []string{"any", "all", "sorted", "min", "max", "set"} {
+	for _, name := range []string{"any", "all", "sorted", "min", "max", "set", "bytes"} {
 		d[name] = checked(name, effect.FindUnknown)
 	}
 	d["getattr"] = starlark.NewBuiltin("getattr", getattr)
@@ -29,6 +27,11 @@ var universe = func() starlark.StringDict {
 	}
 	return d
 }()
+
+func unknownItself(v starlark.Value) (effect.Unknown, bool) {
+	u, ok := v.(effect.Unknown)
+	return u, ok
+}
 
 func checked(name string, find func(starlark.Value) (effect.Unknown, bool)) *starlark.Builtin {
 	b := starlark.Universe[name].(*starlark.Builtin)
@@ -53,8 +56,43 @@ func checked(name string, find func(starlark.Value) (effect.Unknown, bool)) *sta
 				return starlark.MakeInt(len(s.Reveal())), nil
 			}
 		}
-		return b.CallInternal(thread, args, kwargs)
+		if name == "hasattr" && len(args) == 2 {
+			if _, ok := args[0].(*effect.Secret); ok {
+				args = starlark.Tuple{starlark.String(""), args[1]}
+			}
+		}
+		return b.CallInternal(thread, args, knownKeys(name, kwargs))
 	})
+}
+
+// knownKeys returns the arguments with the function that they name as the key
+// of an order guarded: what it returns is compared.
+func knownKeys(name string, kwargs []starlark.Tuple) []starlark.Tuple {
+	if name != "sorted" && name != "min" && name != "max" {
+		return kwargs
+	}
+	out := make([]starlark.Tuple, len(kwargs))
+	for i, pair := range kwargs {
+		out[i] = pair
+		key, ok := pair[1].(starlark.Callable)
+		if pair[0] != starlark.String("key") || !ok {
+			continue
+		}
+		out[i] = starlark.Tuple{pair[0], starlark.NewBuiltin(key.Name(), func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+			v, err := starlark.Call(thread, key, args, kwargs)
+			if err != nil {
+				return nil, err
+			}
+			if u, ok := effect.FindUnknown(v); ok {
+				return nil, u.Deferred("the key of " + name + "()")
+			}
+			if effect.FindSecret(v) != nil {
+				return nil, fault.New(fault.Invalid, "a secret can't be the key of %s()", name)
+			}
+			return v, nil
+		})}
+	}
+	return out
 }
 
 func textFunction(name string) *starlark.Builtin {
@@ -72,6 +110,9 @@ func textFunction(name string) *starlark.Builtin {
 // getattr is Starlark's, which guards the same methods as x.name does.
 func getattr(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	if len(args) >= 2 {
+		if u, ok := args[1].(effect.Unknown); ok {
+			return nil, u.Deferred("the name of an attribute")
+		}
 		if name, ok := starlark.AsString(args[1]); ok && guarded[name] {
 			v, err := attr(args[:2])
 			if err != nil && len(args) == 3 {
