@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"go.starlark.net/starlark"
@@ -37,11 +38,11 @@ var (
 )
 
 // NewSecret returns plain as a secret of the run that ctx belongs to: from now
-// on none of that run's outputs shows it.
+// on none of that run's outputs shows it. What can't be kept out of them is
+// refused, see Maskable.
 func NewSecret(ctx context.Context, plain string, ref Ref) (*Secret, error) {
-	if len(plain) < MinSecret {
-		return nil, fault.Hinted(fault.Invalid, "use a longer value, or pass it as plain text if it isn't secret",
-			"secret %q has %d bytes; at least %d are needed to keep it out of logs", ref, len(plain), MinSecret)
+	if err := Maskable(ctx, plain); err != nil {
+		return nil, fault.Wrap("", secretName(ref), err)
 	}
 	out := &Secret{plain: plain, ref: ref}
 	if s := From(ctx); s != nil && s.Door != nil && s.Door.Redactor != nil {
@@ -49,6 +50,13 @@ func NewSecret(ctx context.Context, plain string, ref Ref) (*Secret, error) {
 		out.redactor.Add(plain)
 	}
 	return out, nil
+}
+
+func secretName(ref Ref) string {
+	if ref == "" {
+		return "a secret"
+	}
+	return "secret " + strconv.Quote(string(ref))
 }
 
 // SecretOf returns plain as a secret that is already kept out of the outputs,
@@ -125,11 +133,15 @@ func FindSecret(v starlark.Value) *Secret {
 // Mentions reports whether the text s holds the secret's plain text.
 func (s *Secret) Mentions(text string) bool { return strings.Contains(text, s.plain) }
 
-// derive returns a text that was made of s as a secret. A piece of s is removed
-// from the outputs from now on, as s is; what s is a piece of needn't be.
+// derive returns a text that was made of s as a secret. It is removed from the
+// outputs from now on, as s is, unless it holds s as a whole, or is a piece of s
+// that shows by right.
 func (s *Secret) derive(text string) *Secret {
-	if s.redactor != nil && len(text) >= MinSecret && len(text) < len(s.plain) && strings.Contains(s.plain, text) {
-		s.redactor.Add(text)
+	if s.redactor != nil && !strings.Contains(text, s.plain) && !s.redactor.Public(text) && !isCommon(text) {
+		line := strings.TrimSpace(text)
+		if !strings.Contains(strings.TrimSpace(s.plain), "\n") || strings.Contains(line, "\n") || secretOfLine(line) != "" {
+			s.redactor.Add(text)
+		}
 	}
 	return &Secret{plain: text, redactor: s.redactor}
 }

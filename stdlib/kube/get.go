@@ -88,9 +88,9 @@ func data(ctx context.Context, o *kubeclient.Object) map[string]any {
 			if err != nil {
 				continue
 			}
-			// One that is too short to be kept out of outputs stays as it is.
-			if s, err := effect.NewSecret(ctx, string(plain), ""); err == nil {
-				held[k] = effect.SecretOf(text, s.Ref())
+			if len(plain) > 0 {
+				effect.Derived(ctx, string(plain))
+				held[k] = effect.SecretOf(text, "")
 			}
 		}
 	}
