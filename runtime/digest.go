@@ -32,11 +32,18 @@ func (s *Step) digest(l *Loader) (string, error) {
 	if s.Fn == nil {
 		return "", fault.New(fault.Invalid, "%s is a recipe, which has no digest", s.Name)
 	}
-	d := newDigester(l)
-	for ; s != nil; s = s.original {
-		d.function(s.Fn)
+	return newDigester(l).step(s)
+}
+
+// reached is digest, and returns as well what the step reaches, as text.
+func (s *Step) reached(l *Loader) (digest, code string, err error) {
+	if s.Fn == nil {
+		return "", "", fault.New(fault.Invalid, "%s is a recipe, which has no digest", s.Name)
 	}
-	return "sha256:" + hex.EncodeToString(d.sum.Sum(nil)), d.err
+	d := newDigester(l)
+	d.text, d.told = new(strings.Builder), make(map[string]bool)
+	digest, err = d.step(s)
+	return digest, d.text.String(), err
 }
 
 // A digester digests what the code of functions is made of.
@@ -45,6 +52,43 @@ type digester struct {
 	sum    hash.Hash
 	seen   map[any]int // what was met before, and as how manieth: code may refer to itself
 	err    error
+
+	text  *strings.Builder // what the digest is of, for people; nil if nobody asks
+	told  map[string]bool  // values that stand in the text
+	files []NamedFile
+}
+
+// step returns the digest of the step, and of what it wraps.
+func (d *digester) step(s *Step) (string, error) {
+	for ; s != nil; s = s.original {
+		d.function(s.Fn)
+	}
+	return "sha256:" + hex.EncodeToString(d.sum.Sum(nil)), d.err
+}
+
+// Files returns the files of the recipes that the step names, itself or by what
+// it calls.
+func (e *Engine) Files(s *Step) []NamedFile {
+	e.loader.mu.Lock()
+	defer e.loader.mu.Unlock()
+	d := newDigester(e.loader)
+	for ; s != nil; s = s.original {
+		for _, fn := range s.functions() {
+			d.function(fn)
+		}
+	}
+	return d.files
+}
+
+// tell adds a part to the text.
+func (d *digester) tell(head, text string) {
+	if d.text == nil {
+		return
+	}
+	if d.text.Len() > 0 {
+		d.text.WriteByte('\n')
+	}
+	fmt.Fprintf(d.text, "# %s\n%s\n", head, strings.TrimRight(text, "\n"))
 }
 
 func newDigester(l *Loader) *digester {
@@ -89,6 +133,7 @@ func (d *digester) function(fn *starlark.Function) {
 		text = f.Lambda(node)
 	}
 	d.put("function", text)
+	d.tell(d.loader.ids[pos.Filename()].Path, text)
 	for i := range fn.NumParams() {
 		if v := fn.ParamDefault(i); v != nil {
 			name, _ := fn.Param(i)
@@ -102,6 +147,7 @@ func (d *digester) function(fn *starlark.Function) {
 			continue
 		}
 		d.put("captured", b.Name)
+		d.tellValue(b.Pos.Filename(), b.Name, v)
 		d.value(v)
 	}
 	globals := fn.Globals()
@@ -111,14 +157,36 @@ func (d *digester) function(fn *starlark.Function) {
 			continue // of a file that failed before it was defined
 		}
 		d.put("global", name)
+		d.tellValue(pos.Filename(), name, v)
 		d.value(v)
 	}
-	for _, name := range fileNames(node) {
-		content, err := readFile(d.loader.layers, name)
+	for _, f := range fileNames(node) {
+		d.files = append(d.files, f)
+		content, err := readFile(d.loader.layers, f.Name)
 		if err != nil {
 			continue // the call that reads it will say so
 		}
-		d.put("file", name, string(content))
+		d.put("file", f.Name, string(content))
+		d.tell(f.Name, string(content))
+	}
+}
+
+// tellValue adds a value that a function refers to. A function says so itself.
+func (d *digester) tellValue(file, name string, v starlark.Value) {
+	if d.text == nil || d.told[file+":"+name] {
+		return
+	}
+	d.told[file+":"+name] = true
+	switch v := v.(type) {
+	case *starlark.Function, *Step, *Recipe:
+	case *starlark.Dict:
+		var b strings.Builder
+		for _, item := range v.Items() {
+			fmt.Fprintf(&b, "    %s: %s,\n", item[0], item[1])
+		}
+		d.tell(d.loader.ids[file].Path, name+" = {\n"+b.String()+"}")
+	default:
+		d.tell(d.loader.ids[file].Path, name+" = "+v.String())
 	}
 }
 
@@ -143,19 +211,25 @@ func names(n syntax.Node) []string {
 	return slices.Compact(out)
 }
 
+// A NamedFile is a file of the recipes that code names: "files/NAME".
+type NamedFile struct {
+	Name string
+	Pos  syntax.Position
+}
+
 // fileNames returns the texts below n that name files of the recipes, sorted.
-func fileNames(n syntax.Node) []string {
-	var out []string
+func fileNames(n syntax.Node) []NamedFile {
+	var out []NamedFile
 	syntax.Walk(n, func(n syntax.Node) bool {
 		if l, ok := n.(*syntax.Literal); ok && l.Token == syntax.STRING {
 			if s, _ := l.Value.(string); strings.HasPrefix(s, "files/") {
-				out = append(out, s)
+				out = append(out, NamedFile{Name: s, Pos: l.TokenPos})
 			}
 		}
 		return true
 	})
-	slices.Sort(out)
-	return slices.Compact(out)
+	slices.SortStableFunc(out, func(a, b NamedFile) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(out, func(a, b NamedFile) bool { return a.Name == b.Name })
 }
 
 // value adds what code that refers to v depends on.

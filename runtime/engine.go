@@ -45,7 +45,7 @@ func New(c Config) *Engine {
 	}
 	e := &Engine{layers: c.Layers, threads: t, language: lang}
 	e.loader = &Loader{language: lang, layers: c.Layers, predeclared: predeclared, threads: t, catalog: newCatalog(all),
-		files: make(map[FileID]*loaded), sources: make(map[string]*dialect.File), origin: make(map[string]string)}
+		files: make(map[FileID]*loaded), sources: make(map[string]*dialect.File), ids: make(map[string]FileID)}
 	return e
 }
 

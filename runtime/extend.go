@@ -13,31 +13,39 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 )
 
-// A Stale override replaced a step that has changed since: the digest that it
-// pins isn't that of the step below.
-type Stale struct {
-	Step   string
-	Pinned string // "sha256:..."
-	Now    string
-	Pos    syntax.Position // of the override
+// A Change says how a step came into a recipe that extends another.
+type Change string
+
+// The changes; "" is that of a step which is as the recipe below has it.
+const (
+	Replaced Change = "replaces"
+	Wrapped  Change = "wraps"
+	Added    Change = "added"
+)
+
+// A Removal is a step that an override leaves out.
+type Removal struct {
+	Step  *Step  // as it was below
+	Pos   string // of the override
+	Layer string
 }
 
 // extension is one call of extend.
 type extension struct {
-	r      *Recipe
-	place  *place
-	pos    syntax.Position
-	errs   []error
-	change map[string]string // what happened to a step: "removed"
+	r     *Recipe
+	place *place
+	pos   syntax.Position
+	errs  []error
+	how   map[string]string // by the name of a step: the argument that overrides it
 }
 
 type extendArgs struct {
 	Replace starlark.Value `star:"replace" doc:"List of functions or step(...): each replaces the step of its name, and keeps that step's options unless given anew."`
-	Add     starlark.Value `star:"add" doc:"List of functions, step(...) or use(...) to add."`
+	Add     starlark.Value `star:"add" doc:"List of functions, step(...) or use(...) to add; step(fn, after = [...], before = [...]) says where."`
 	Remove  starlark.Value `star:"remove" doc:"List of names of steps to leave out."`
-	Wrap    *starlark.Dict `star:"wrap" type:"dict[str, function]" doc:"By the name of a step, a function that is called in its place; it calls the step as its parameter original."`
+	Wrap    *starlark.Dict `star:"wrap" type:"dict[str, function]" doc:"By the name of a step, a function that is called in its place; it calls the step as original(), which is one of its parameters and takes no arguments."`
 	Inputs  *starlark.Dict `star:"inputs" type:"dict" doc:"Other defaults by the name of the input, or new inputs such as input.string(...)."`
-	Of      *starlark.Dict `star:"of" type:"dict[str, str]" doc:"By the name of a replaced step, the digest of the step that it was written for; gsrun check says when that has changed."`
+	Of      *starlark.Dict `star:"of" type:"dict[str, str]" doc:"By the name of an overridden step, the digest of the step that the override was written for; gsrun check says when that has changed."`
 	Outputs starlark.Value `star:"outputs" doc:"Other outputs."`
 }
 
@@ -71,13 +79,12 @@ func (r *Recipe) extend(thread *starlark.Thread, a extendArgs) (starlark.Value, 
 	c.Path = recipePath(p.id)
 	c.pos, c.loader = pos, p.loader
 	c.stale, c.removed = slices.Clone(r.stale), slices.Clone(r.removed)
-	e := &extension{r: &c, place: p, pos: pos, change: make(map[string]string)}
+	e := &extension{r: &c, place: p, pos: pos, how: make(map[string]string)}
 	e.replace(a.Replace)
 	e.wrap(a.Wrap)
 	e.remove(a.Remove)
 	e.add(a.Add)
 	e.inputs(a.Inputs)
-	e.pins(r, a.Of)
 	if a.Outputs != nil && a.Outputs != starlark.None {
 		fn, ok := a.Outputs.(*starlark.Function)
 		if !ok {
@@ -86,6 +93,7 @@ func (r *Recipe) extend(thread *starlark.Thread, a extendArgs) (starlark.Value, 
 		c.Outputs = fn
 	}
 	c.setSteps(c.Steps)
+	e.pins(r, a.Of)
 	if len(e.errs) == 0 {
 		e.errs = e.check()
 	}
@@ -99,9 +107,17 @@ func (e *extension) fail(hint, format string, args ...any) {
 	e.errs = append(e.errs, at(e.pos, fault.Hinted(fault.Invalid, hint, format, args...)))
 }
 
-// at returns the index of the step of that name, and complains if there is
-// none.
+// at returns the index of the step of that name for an override of it, and
+// complains if there is none, or if it is overridden already.
 func (e *extension) at(verb, name string) int {
+	if how, twice := e.how[name]; twice {
+		other := "say one of the two"
+		if how != verb {
+			other = "a replacement can do what a wrapper would, and a removed step needs neither"
+		}
+		e.fail(other, "step %s is overridden twice: by %s and by %s", name, how, verb)
+		return -1
+	}
 	i := slices.IndexFunc(e.r.Steps, func(s *Step) bool { return s.Name == name })
 	if i < 0 {
 		names := e.r.names()
@@ -109,8 +125,13 @@ func (e *extension) at(verb, name string) int {
 		if near := builtin.Nearest(name, names); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
+		if i := slices.IndexFunc(e.r.removed, func(gone Removal) bool { return gone.Step.Name == name }); i >= 0 {
+			hint = "it was removed at " + e.r.removed[i].Pos
+		}
 		e.fail(hint, "%s %s: there is no such step below", verb, name)
+		return i
 	}
+	e.how[name] = verb
 	return i
 }
 
@@ -128,14 +149,22 @@ func (e *extension) steps(what string, v starlark.Value) []*Step {
 func (e *extension) replace(v starlark.Value) {
 	for _, s := range e.steps("replace", v) {
 		if i := e.at("replace", s.Name); i >= 0 {
-			e.r.Steps[i] = inherit(s, e.r.Steps[i])
+			e.r.Steps[i] = inherit(s, e.r.Steps[i], Replaced)
 		}
 	}
 }
 
-// inherit returns s with the options of old where it gives none itself.
-func inherit(s, old *Step) *Step {
+// inherit returns s with the options of old, whose place it takes, where it
+// gives none itself.
+func inherit(s, old *Step, how Change) *Step {
 	c := *s
+	c.below, c.change = old, how
+	if c.After == nil {
+		c.After = old.After
+	}
+	if c.Before == nil {
+		c.Before = old.Before
+	}
 	if c.Timeout == 0 {
 		c.Timeout = old.Timeout
 	}
@@ -160,8 +189,13 @@ func (e *extension) wrap(d *starlark.Dict) {
 	}
 	for _, item := range d.Items() {
 		name, _ := starlark.AsString(item[0])
-		fn, ok := item[1].(*starlark.Function)
-		if !ok {
+		s := &Step{}
+		if given, isStep := item[1].(*Step); isStep && given.Fn != nil {
+			*s = *given
+		} else if fn, isFn := item[1].(*starlark.Function); isFn {
+			s.Doc, s.Fn = fn.Doc(), fn
+			s.from(fn.Position(), e.place.loader)
+		} else {
 			e.fail("", "wrap %s: got %s, want a function", name, item[1].Type())
 			continue
 		}
@@ -169,16 +203,17 @@ func (e *extension) wrap(d *starlark.Dict) {
 		if i < 0 {
 			continue
 		}
-		if !hasParam(fn, paramOriginal) {
-			e.fail("take `original` as a parameter and call it, or use replace", "wrap %s: the function has no parameter original", name)
+		if !hasParam(s.Fn, paramOriginal) {
+			e.errs = append(e.errs, at(s.pos, fault.Hinted(fault.Invalid, "take `original` as a parameter and call it, or use replace", "wrap %s: the function has no parameter original", name)))
 			continue
 		}
 		if e.r.Steps[i].Use != nil {
-			e.fail("override the recipe itself", "wrap %s: it is a recipe, not a function", name)
+			e.fail("override the recipe itself, in a file at its path", "wrap %s: it is a recipe, not a function", name)
 			continue
 		}
 		old := *e.r.Steps[i]
-		s := inherit(&Step{Name: name, Doc: fn.Doc(), Fn: fn, pos: fn.Position(), layer: e.place.loader.layerOf(fn)}, &old)
+		s.Name = name
+		s = inherit(s, e.r.Steps[i], Wrapped)
 		if s.Doc == "" {
 			s.Doc = old.Doc
 		}
@@ -203,15 +238,23 @@ func (e *extension) remove(v starlark.Value) {
 			continue
 		}
 		if i := e.at("remove", name); i >= 0 {
+			layer := e.place.loader.layers[e.place.id.Layer].Name
+			e.r.removed = append(e.r.removed, Removal{Step: e.r.Steps[i], Pos: line(e.pos), Layer: layer})
 			e.r.Steps = slices.Delete(e.r.Steps, i, i+1)
-			e.change[name] = "removed"
-			e.r.removed = append(e.r.removed, name)
 		}
 	}
 }
 
 func (e *extension) add(v starlark.Value) {
-	e.r.Steps = append(e.r.Steps, e.steps("add", v)...)
+	for _, s := range e.steps("add", v) {
+		if i := slices.IndexFunc(e.r.Steps, func(have *Step) bool { return have.Name == s.Name }); i >= 0 {
+			e.errs = append(e.errs, at(s.pos, fault.Hinted(fault.Invalid, "replace it, or rename one", "add %s: two steps are called %s; the other is at %s", s.Name, s.Name, e.r.Steps[i].Pos())))
+			continue
+		}
+		added := *s
+		added.change = Added
+		e.r.Steps = append(e.r.Steps, &added)
+	}
 }
 
 func (e *extension) inputs(d *starlark.Dict) {
@@ -223,7 +266,9 @@ func (e *extension) inputs(d *starlark.Dict) {
 		i := slices.IndexFunc(e.r.Inputs, func(in NamedInput) bool { return in.Name == name })
 		if in, isInput := item[1].(*Input); isInput {
 			if i >= 0 {
-				e.r.Inputs[i].Input = in
+				c := *in
+				c.below = e.r.Inputs[i].Input
+				e.r.Inputs[i].Input = &c
 			} else {
 				e.r.Inputs = append(e.r.Inputs, NamedInput{Name: name, Input: in})
 			}
@@ -239,47 +284,33 @@ func (e *extension) inputs(d *starlark.Dict) {
 			continue
 		}
 		in := *e.r.Inputs[i].Input
-		in.Default = v
+		in.Default, in.pos, in.below = v, e.pos, e.r.Inputs[i].Input
 		e.r.Inputs[i].Input = &in
-	}
-}
-
-// pins compares the digests that the override knows with those of the steps
-// that it replaced.
-func (e *extension) pins(below *Recipe, of *starlark.Dict) {
-	if of == nil {
-		return
-	}
-	for _, item := range of.Items() {
-		name, _ := starlark.AsString(item[0])
-		want, _ := starlark.AsString(item[1])
-		s := below.Step(name)
-		if s == nil {
-			e.at("of", name)
-			continue
-		}
-		have, err := s.digest(e.place.loader)
-		if err != nil {
-			e.fail("", "of %s: %v", name, err)
-			continue
-		}
-		if have != want {
-			e.r.stale = append(e.r.stale, Stale{Step: name, Pinned: want, Now: have, Pos: e.pos})
-		}
 	}
 }
 
 // check is the recipe's own check; a need of a removed step is told as that.
 func (e *extension) check() []error {
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(e.change)) {
+	for _, name := range slices.Sorted(maps.Keys(e.how)) {
+		if e.how[name] != "remove" {
+			continue
+		}
+		complain := func(hint, format string, args ...any) {
+			errs = append(errs, at(e.pos, fault.Hinted(fault.Invalid, hint, format, args...)))
+		}
 		for _, s := range e.r.Steps {
-			if slices.Contains(s.Needs(), name) {
-				errs = append(errs, at(e.pos, fault.Hinted(fault.Invalid, "replace "+s.Name+" too, or remove it", "remove %s: step %s needs it", name, s.Name)))
+			switch {
+			case slices.Contains(s.Needs(), name):
+				complain("replace "+s.Name+" too, or remove it", "remove %s: step %s needs it", name, s.Name)
+			case slices.Contains(s.After, name):
+				complain("replace "+s.Name+" by step("+s.Name+", after = [...]) without it", "remove %s: step %s comes after it", name, s.Name)
+			case slices.Contains(s.Before, name):
+				complain("replace "+s.Name+" by step("+s.Name+", before = [...]) without it", "remove %s: step %s comes before it", name, s.Name)
 			}
 		}
 		if e.r.Outputs != nil && slices.Contains(params(e.r.Outputs), name) {
-			errs = append(errs, at(e.pos, fault.Hinted(fault.Invalid, "give extend new outputs", "remove %s: the outputs need it", name)))
+			complain("give extend new outputs", "remove %s: the outputs need it", name)
 		}
 	}
 	if len(errs) > 0 {
@@ -288,17 +319,12 @@ func (e *extension) check() []error {
 	return e.r.check()
 }
 
-// Stale lists the overrides in r, and in the recipes that it uses, whose pins no
-// longer hold.
-func (r *Recipe) Stale() []Stale {
-	all := slices.Clone(r.stale)
-	for _, s := range r.Steps {
-		if s.Use != nil {
-			all = append(all, s.Use.Stale()...)
-		}
-	}
-	return all
-}
-
 // Removed lists the steps that overrides left out.
-func (r *Recipe) Removed() []string { return r.removed }
+func (r *Recipe) Removed() []Removal { return r.removed }
+
+// Change says how the step came into the recipe: "" if it was there from the
+// first.
+func (s *Step) Change() Change { return s.change }
+
+// Below returns the step that an override took the place of, or nil.
+func (s *Step) Below() *Step { return s.below }

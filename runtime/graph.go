@@ -21,27 +21,36 @@ func (r *Recipe) check() []error {
 			errs = append(errs, at(s.pos, fault.Hinted(fault.Invalid, "a step's name is that of its function; rename one", "two steps are called %s; the first is at %s", s.Name, first.Pos())))
 		}
 	}
-	known := func(fn *starlark.Function, of string) {
+	known := func(fn *starlark.Function, says string) {
 		for _, need := range params(fn) {
 			if r.Step(need) == nil {
-				errs = append(errs, at(fn.Position(), unknownStep(of, need, names)))
+				errs = append(errs, at(fn.Position(), unknownStep(says, need, names)))
 			}
 		}
 	}
 	for _, s := range r.Steps {
 		for _, fn := range s.functions() {
-			known(fn, "step "+s.Name)
+			known(fn, "step "+s.Name+" needs")
+		}
+		for i, name := range append(slices.Clone(s.After), s.Before...) {
+			what := "after"
+			if i >= len(s.After) {
+				what = "before"
+			}
+			if r.Step(name) == nil {
+				errs = append(errs, at(s.pos, unknownStep("step "+s.Name+" comes "+what, name, names)))
+			}
 		}
 		if s.original == nil && s.Fn != nil && hasParam(s.Fn, paramOriginal) {
 			errs = append(errs, at(s.pos, fault.Hinted(fault.Invalid, "pass it to extend(wrap = {...})", "step %s takes `original`, but wraps nothing", s.Name)))
 		}
 	}
 	if r.Outputs != nil {
-		known(r.Outputs, "outputs")
+		known(r.Outputs, "the outputs need")
 	}
 	if len(errs) == 0 {
 		if cycle := r.cycle(); cycle != nil {
-			errs = append(errs, at(r.Step(cycle[0]).pos, fault.Hinted(fault.Invalid, "a step can't need its own result", "cycle of steps: %s", strings.Join(cycle, " -> "))))
+			errs = append(errs, at(r.Step(cycle[0]).pos, fault.Hinted(fault.Invalid, r.cycleHint(cycle), "cycle of steps: %s", strings.Join(cycle, " -> "))))
 		}
 	}
 	return errs
@@ -55,12 +64,12 @@ func (r *Recipe) names() []string {
 	return names
 }
 
-func unknownStep(of, need string, names []string) *fault.Error {
+func unknownStep(says, need string, names []string) *fault.Error {
 	hint := "the steps are " + strings.Join(names, ", ")
 	if near := builtin.Nearest(need, names); near != "" {
 		hint = fmt.Sprintf("did you mean %s? The steps are %s", near, strings.Join(names, ", "))
 	}
-	return fault.Hinted(fault.Invalid, hint, "%s needs %s, which is no step of this recipe", of, need)
+	return fault.Hinted(fault.Invalid, hint, "%s %s, which is no step of this recipe", says, need)
 }
 
 func hasParam(fn *starlark.Function, name string) bool {
@@ -70,6 +79,25 @@ func hasParam(fn *starlark.Function, name string) bool {
 		}
 	}
 	return false
+}
+
+// cycleHint says which arrows of a cycle are there by `after` or `before`.
+func (r *Recipe) cycleHint(cycle []string) string {
+	var said []string
+	for i, name := range cycle[:len(cycle)-1] {
+		s, first := r.Step(name), r.Step(cycle[i+1])
+		switch {
+		case slices.Contains(s.Needs(), first.Name):
+		case slices.Contains(s.After, first.Name):
+			said = append(said, fmt.Sprintf("%s says after = [%q] (%s)", name, first.Name, s.Pos()))
+		default:
+			said = append(said, fmt.Sprintf("%s says before = [%q] (%s)", first.Name, name, first.Pos()))
+		}
+	}
+	if len(said) == 0 {
+		return "a step can't need its own result"
+	}
+	return strings.Join(said, ", ")
 }
 
 // cycle returns the names along a cycle, the first one again at the end, or
@@ -92,7 +120,7 @@ func (r *Recipe) cycle() []string {
 		}
 		state[name] = open
 		path = append(path, name)
-		for _, need := range r.Step(name).Needs() {
+		for _, need := range r.first(r.Step(name)) {
 			if c := visit(need); c != nil {
 				return c
 			}
@@ -120,7 +148,7 @@ func (r *Recipe) Order() []*Step {
 			return
 		}
 		seen[s.Name] = true
-		for _, need := range s.Needs() {
+		for _, need := range r.first(s) {
 			visit(r.Step(need))
 		}
 		out = append(out, s)

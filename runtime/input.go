@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
@@ -26,7 +27,16 @@ type Input struct {
 	Choices  []string
 	Pattern  *regexp.Regexp
 	Min, Max *int
+
+	pos   syntax.Position // where it was declared, or given another default
+	below *Input          // what it took the place of
 }
+
+// Pos returns the file and line that the input, or its default, comes from.
+func (in *Input) Pos() string { return line(in.pos) }
+
+// Below returns the input that an override took the place of, or nil.
+func (in *Input) Below() *Input { return in.below }
 
 func (in *Input) String() string       { return "<input." + in.Kind + ">" }
 func (in *Input) Type() string         { return "input" }

@@ -18,8 +18,8 @@ import (
 type language struct{ threads *thread.Factory }
 
 func newInput(kind string) func(context.Context, any, inputArgs) (any, error) {
-	return func(_ context.Context, _ any, a inputArgs) (any, error) {
-		in := &Input{Kind: kind, Doc: a.Doc, Choices: a.Choices, Min: a.Min, Max: a.Max}
+	return func(ctx context.Context, _ any, a inputArgs) (any, error) {
+		in := &Input{Kind: kind, Doc: a.Doc, Choices: a.Choices, Min: a.Min, Max: a.Max, pos: callPos(builtin.Thread(ctx))}
 		if a.Pattern != "" {
 			re, err := regexp.Compile(a.Pattern)
 			if err != nil {
@@ -45,6 +45,8 @@ type stepArgs struct {
 	When    starlark.Callable `star:"when" doc:"Function of steps; if it returns False, the step is skipped and its result is None."`
 	Each    starlark.Callable `star:"each" doc:"Function of steps that returns a list; the step runs once for each item (ctx.item), and its result is the list of results."`
 	Max     int               `star:"max" doc:"How many items run at the same time; 10 if it isn't said."`
+	After   []string          `star:"after" doc:"Names of steps that this one comes after without taking their results."`
+	Before  []string          `star:"before" doc:"Names of steps that come after this one without taking its result."`
 }
 
 func (l *language) step(ctx context.Context, a stepArgs) (any, error) {
@@ -61,6 +63,7 @@ func (l *language) step(ctx context.Context, a stepArgs) (any, error) {
 		return nil, err
 	}
 	s.Timeout, s.Max = a.Timeout, a.Max
+	s.After, s.Before = a.After, a.Before
 	if a.Retries != nil {
 		s.Retries, s.retriesGiven = *a.Retries, true
 	}
@@ -91,6 +94,8 @@ type useArgs struct {
 	Instance string            `star:"instance" doc:"Tells two uses of one recipe apart; it becomes part of names and owner marks."`
 	When     starlark.Callable `star:"when" doc:"Function of steps; if it returns False, the step is skipped and its result is None."`
 	Timeout  time.Duration     `star:"timeout" doc:"Deadline of one try of the step."`
+	After    []string          `star:"after" doc:"Names of steps that this one comes after without taking their results."`
+	Before   []string          `star:"before" doc:"Names of steps that come after this one without taking its result."`
 }
 
 func (l *language) use(ctx context.Context, a useArgs) (any, error) {
@@ -102,8 +107,8 @@ func (l *language) use(ctx context.Context, a useArgs) (any, error) {
 	if !isIdentifier(a.Name) {
 		return nil, fault.Hinted(fault.Invalid, "other steps need it by that name as a parameter", "use: %q is no name for a step", a.Name)
 	}
-	s := &Step{Name: a.Name, Doc: a.Recipe.Doc, Use: a.Recipe, Instance: a.Instance, Timeout: a.Timeout, pos: callPos(thread)}
-	s.layer = p.loader.origin[s.pos.Filename()]
+	s := &Step{Name: a.Name, Doc: a.Recipe.Doc, Use: a.Recipe, Instance: a.Instance, Timeout: a.Timeout, After: a.After, Before: a.Before}
+	s.from(callPos(thread), p.loader)
 	var err error
 	if s.Inputs, err = asFunction("inputs", a.Inputs); err != nil {
 		return nil, err
@@ -127,7 +132,7 @@ func (l *language) module() *builtin.Module {
 				Run:     func(ctx context.Context, _ any, a recipeArgs) (any, error) { return l.recipe(ctx, a) },
 			}),
 			builtin.Of(builtin.Spec[any, stepArgs]{
-				Name: "step", Doc: "Give a step's function options. A bare function in `steps` has none.",
+				Name: "step", Doc: "Give a step's function options. A bare function in `steps` has none. A step comes after those that its parameters name; `after` and `before` say so of others.",
 				Returns: "step", Effect: builtin.Pure, Errors: []fault.Kind{fault.Invalid},
 				Example: "step(nat, timeout = \"5m\", retries = 2)",
 				Run:     func(ctx context.Context, _ any, a stepArgs) (any, error) { return l.step(ctx, a) },

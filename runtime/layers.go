@@ -19,6 +19,7 @@ type Layer struct {
 	Prefix  string // how its files show in messages: "sites/oslab/recipes"
 	Recipes fs.FS  // *.star
 	Files   fs.FS  // what "files/..." is looked up in; nil if the layer has none
+	FilesAt string // how that folder shows in messages: "sites/oslab/files"
 }
 
 // A FileID names a recipe file: a path within the recipes of a layer.
@@ -48,14 +49,10 @@ func find(layers []Layer, from int, file string) (FileID, []byte, error) {
 	for _, l := range layers[min(from, len(layers)):] {
 		looked = append(looked, l.Prefix)
 	}
-	return FileID{}, nil, fault.New(fault.Invalid, "no file %s in %s", file, orNothing(strings.Join(looked, ", ")))
-}
-
-func orNothing(s string) string {
-	if s == "" {
-		return "any lower layer"
+	if len(looked) == 0 {
+		return FileID{}, nil, fault.Hinted(fault.Invalid, "@base// is what a site's file calls the recipes that it changes; load this one by its name", "no file %s in any lower layer: there is none", file)
 	}
-	return s
+	return FileID{}, nil, fault.New(fault.Invalid, "no file %s in %s", file, strings.Join(looked, ", "))
 }
 
 // show returns how a file of the layer is written in messages.
@@ -95,4 +92,28 @@ func readFile(layers []Layer, name string) ([]byte, error) {
 		looked = append(looked, l.Name)
 	}
 	return nil, fault.New(fault.Invalid, "no file %s in the layers %s", name, strings.Join(looked, ", "))
+}
+
+// Holders returns the layers that have the file of the recipes which is called
+// name, such as "files/nftables.conf.tmpl": the first one's is read.
+func (e *Engine) Holders(name string) []Layer {
+	var out []Layer
+	rest, ok := strings.CutPrefix(name, "files/")
+	if !ok || !fs.ValidPath(rest) {
+		return nil
+	}
+	for _, l := range e.layers {
+		if l.Files == nil {
+			continue
+		}
+		if st, err := fs.Stat(l.Files, rest); err == nil && !st.IsDir() {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// FilePath writes the path of a file of the recipes in this layer.
+func (l Layer) FilePath(name string) string {
+	return path.Join(l.FilesAt, strings.TrimPrefix(name, "files/"))
 }

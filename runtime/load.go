@@ -25,7 +25,7 @@ type Loader struct {
 	mu      sync.Mutex // held while anything loads: loads never wait for each other
 	files   map[FileID]*loaded
 	sources map[string]*dialect.File // by the name that shows in messages
-	origin  map[string]string        // the name of the layer, by the same
+	ids     map[string]FileID        // by the same
 }
 
 // loaded is a file that was loaded, or is being loaded.
@@ -72,7 +72,7 @@ func (l *Loader) run(entry *loaded, id FileID, src []byte, chain []FileID) (star
 	name := l.layers[id.Layer].show(id.Path)
 	f, err := dialect.Compile(name, src, l.predeclared.Has)
 	l.sources[name] = &dialect.File{Name: name, Source: src}
-	l.origin[name] = l.layers[id.Layer].Name
+	l.ids[name] = id
 	if err != nil {
 		return nil, err
 	}

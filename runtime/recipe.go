@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,8 +24,9 @@ type Recipe struct {
 	Outputs *starlark.Function // nil for none
 
 	index   map[string]*Step
+	order   map[string][]string // by the name of a step: those that it comes after without needing their results
 	stale   []Stale
-	removed []string
+	removed []Removal
 	pos     syntax.Position // of the call that made it
 	loader  *Loader
 }
@@ -49,11 +51,16 @@ type Step struct {
 	Max      int // items of Each at a time
 	Timeout  time.Duration
 	Retries  int
+	After    []string // steps that it comes after without needing their results; nil if nothing is said
+	Before   []string // steps that come after it so
 
-	retriesGiven bool  // that there are none may be said, too
-	original     *Step // what Fn wraps
+	retriesGiven bool   // that there are none may be said, too
+	original     *Step  // what Fn wraps
+	below        *Step  // what it took the place of
+	change       Change // how it came into the recipe
 	pos          syntax.Position
-	layer        string // the name of the layer that it comes from
+	file         FileID // that it comes from
+	layer        string // the name of that file's layer
 }
 
 func (r *Recipe) String() string       { return "<recipe " + r.Path + ">" }
@@ -77,16 +84,19 @@ func (s *Step) Truth() starlark.Bool  { return true }
 func (s *Step) Hash() (uint32, error) { return 0, fault.New(fault.Invalid, "a step can't be a key") }
 
 // Pos returns the file and line that the step comes from.
-func (s *Step) Pos() string { return fmt.Sprintf("%s:%d", s.pos.Filename(), s.pos.Line) }
+func (s *Step) Pos() string { return line(s.pos) }
 
-// Wraps reports whether the step wraps one of a lower layer.
-func (s *Step) Wraps() bool { return s.original != nil }
+// line writes a position as people read it.
+func line(pos syntax.Position) string { return fmt.Sprintf("%s:%d", pos.Filename(), pos.Line) }
+
+// File returns the file that the step comes from.
+func (s *Step) File() FileID { return s.file }
 
 // Layer returns the name of the layer that the step comes from.
 func (s *Step) Layer() string { return s.layer }
 
 // Pos returns the file and line at which the recipe was made.
-func (r *Recipe) Pos() string { return fmt.Sprintf("%s:%d", r.pos.Filename(), r.pos.Line) }
+func (r *Recipe) Pos() string { return line(r.pos) }
 
 // limit returns how many items of Each run at the same time.
 func (s *Step) limit() int {
@@ -161,7 +171,33 @@ func (r *Recipe) setSteps(steps []*Step) {
 			r.index[s.Name] = s
 		}
 	}
+	r.order = make(map[string][]string)
+	for _, s := range steps {
+		for _, name := range s.After {
+			r.comesAfter(s, name)
+		}
+		for _, name := range s.Before {
+			if later := r.index[name]; later != nil {
+				r.comesAfter(later, s.Name)
+			}
+		}
+	}
 }
+
+// comesAfter notes that s comes after the step of that name, unless it needs
+// its result anyway.
+func (r *Recipe) comesAfter(s *Step, name string) {
+	if r.index[name] != nil && !slices.Contains(s.Needs(), name) && !slices.Contains(r.order[s.Name], name) {
+		r.order[s.Name] = append(r.order[s.Name], name)
+	}
+}
+
+// Follows returns the names of the steps that s comes after without needing
+// their results: those in its `after`, and those that name it in their `before`.
+func (r *Recipe) Follows(s *Step) []string { return r.order[s.Name] }
+
+// first returns the names of all steps that end before s begins.
+func (r *Recipe) first(s *Step) []string { return append(s.Needs(), r.order[s.Name]...) }
 
 type recipeArgs struct {
 	Inputs  starlark.Value `star:"inputs" doc:"Dict of name to input.string(...), input.int(...) and so on; they become the command's flags."`
@@ -266,7 +302,8 @@ func (l *language) asStep(v starlark.Value, p *place) (*Step, error) {
 }
 
 func newStep(fn *starlark.Function, p *place) (*Step, error) {
-	s := &Step{Name: fn.Name(), Doc: fn.Doc(), Fn: fn, pos: fn.Position(), layer: p.loader.layerOf(fn)}
+	s := &Step{Name: fn.Name(), Doc: fn.Doc(), Fn: fn}
+	s.from(fn.Position(), p.loader)
 	switch {
 	case s.Name == "lambda":
 		return nil, at(s.pos, fault.Hinted(fault.Invalid, "give it a name with def", "a lambda can't be a step"))
@@ -278,8 +315,11 @@ func newStep(fn *starlark.Function, p *place) (*Step, error) {
 	return s, nil
 }
 
-// layerOf returns the name of the layer that fn was loaded from.
-func (l *Loader) layerOf(fn *starlark.Function) string { return l.origin[fn.Position().Filename()] }
+// from notes where the step comes from.
+func (s *Step) from(pos syntax.Position, l *Loader) {
+	s.pos, s.file = pos, l.ids[pos.Filename()]
+	s.layer = l.layers[s.file.Layer].Name
+}
 
 // at gives err a position.
 func at(pos syntax.Position, err *fault.Error) error {

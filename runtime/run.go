@@ -150,7 +150,7 @@ func (in *inst) execute(ctx context.Context, inputs starlark.StringDict) (starla
 		all = append(all, n)
 	}
 	for _, n := range all {
-		needs := n.step.Needs()
+		needs := in.recipe.first(n.step)
 		n.left = len(needs)
 		for _, need := range needs {
 			in.nodes[need].next = append(in.nodes[need].next, n)
@@ -231,7 +231,7 @@ func (in *inst) stopped() bool {
 
 func (in *inst) prepare(n *node) {
 	var needs []*effect.Scope
-	for _, name := range n.step.Needs() {
+	for _, name := range in.recipe.first(n.step) {
 		needs = append(needs, in.nodes[name].scope)
 	}
 	if len(needs) == 0 {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -70,14 +69,15 @@ func (a *app) check(cmd *cobra.Command, name string, p place) error {
 	}
 	var stale []error
 	for _, st := range r.Stale() {
-		stale = append(stale, fault.Hinted(fault.Drift, "compare the two, then pin the new digest",
-			"%s: the step %s that it replaces has changed: it pins %s, the step below is %s", st.Pos, st.Step, st.Pinned, st.Now))
+		o := staleOf(st)
+		stale = append(stale, fault.Hinted(fault.Drift, o.Hint, "%s", o.Message))
+		fmt.Fprint(cmd.OutOrStdout(), o.Diff)
 	}
-	if len(stale) == 1 {
-		return stale[0]
-	}
-	if len(stale) > 1 {
-		return errors.Join(stale...)
+	if len(stale) > 0 {
+		for _, err := range stale[:len(stale)-1] {
+			a.complain(err)
+		}
+		return stale[len(stale)-1]
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s\n", name, plural(len(r.Inputs), "input"), plural(countSteps(r), "step"))
 	return nil

@@ -42,10 +42,12 @@ func graphText(w io.Writer, r *runtime.Recipe) { graphTextAt(w, r, "") }
 
 func graphTextAt(w io.Writer, r *runtime.Recipe, indent string) {
 	for _, s := range r.Order() {
-		needs := s.Needs()
 		arrow := ""
-		if len(needs) > 0 {
+		if needs := s.Needs(); len(needs) > 0 {
 			arrow = " <- " + strings.Join(needs, ", ")
+		}
+		if follows := r.Follows(s); len(follows) > 0 {
+			arrow += " after " + strings.Join(follows, ", ")
 		}
 		fmt.Fprintf(w, "%s%s%s\n", indent, s.Name, arrow)
 		if s.Use != nil {
@@ -56,29 +58,47 @@ func graphTextAt(w io.Writer, r *runtime.Recipe, indent string) {
 
 func graphDOT(w io.Writer, r *runtime.Recipe) {
 	fmt.Fprintf(w, "digraph %q {\n  rankdir=LR;\n  node [shape=box];\n", r.Path)
-	eachEdge(r, "", func(from, to string) { fmt.Fprintf(w, "  %q -> %q;\n", from, to) }, func(path string) { fmt.Fprintf(w, "  %q;\n", path) })
+	edge := func(from, to string, order bool) {
+		style := ""
+		if order {
+			style = " [style=dashed]"
+		}
+		fmt.Fprintf(w, "  %q -> %q%s;\n", from, to, style)
+	}
+	eachEdge(r, "", edge, func(path string) { fmt.Fprintf(w, "  %q;\n", path) })
 	fmt.Fprintln(w, "}")
 }
 
 func graphMermaid(w io.Writer, r *runtime.Recipe) {
 	id := func(path string) string { return strings.ReplaceAll(path, "/", "__") }
 	fmt.Fprintln(w, "graph LR")
-	eachEdge(r, "", func(from, to string) { fmt.Fprintf(w, "  %s --> %s\n", id(from), id(to)) }, func(path string) { fmt.Fprintf(w, "  %s[\"%s\"]\n", id(path), path) })
+	edge := func(from, to string, order bool) {
+		arrow := "-->"
+		if order {
+			arrow = "-.->"
+		}
+		fmt.Fprintf(w, "  %s %s %s\n", id(from), arrow, id(to))
+	}
+	eachEdge(r, "", edge, func(path string) { fmt.Fprintf(w, "  %s[\"%s\"]\n", id(path), path) })
 }
 
-// eachEdge calls node for every step and edge for every need. A recipe that is
+// eachEdge calls node for every step, and edge for every need and for every
+// order without a need. A recipe that is
 // used as a step is a node, from which its steps hang.
-func eachEdge(r *runtime.Recipe, prefix string, edge func(from, to string), node func(path string)) {
+func eachEdge(r *runtime.Recipe, prefix string, edge func(from, to string, order bool), node func(path string)) {
 	for _, s := range r.Order() {
 		path := prefix + s.Name
 		node(path)
 		for _, n := range s.Needs() {
-			edge(prefix+n, path)
+			edge(prefix+n, path, false)
+		}
+		for _, n := range r.Follows(s) {
+			edge(prefix+n, path, true)
 		}
 		if s.Use != nil {
 			for _, inner := range s.Use.Order() {
-				if len(inner.Needs()) == 0 {
-					edge(path, path+"/"+inner.Name)
+				if len(inner.Needs())+len(s.Use.Follows(inner)) == 0 {
+					edge(path, path+"/"+inner.Name, false)
 				}
 			}
 			eachEdge(s.Use, path+"/", edge, node)

@@ -76,9 +76,11 @@ func (a *app) begin(cmd *cobra.Command, args []string, f *runFlags) (*session, s
 		return nil, nil, nil, err
 	}
 	probe := textEngine(src)
-	if _, err := probe.Load(src.path); err != nil {
+	loaded, err := probe.Load(src.path)
+	if err != nil {
 		return nil, nil, nil, explain(probe, err)
 	}
+	a.warnStale(a.stderr, loaded)
 	s, err = a.requireSite(cmd.Context(), f.place)
 	if err != nil {
 		return nil, nil, nil, err

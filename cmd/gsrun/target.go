@@ -120,7 +120,7 @@ func findRecipe(name string, s *site.Site) (source, error) {
 	if err != nil {
 		return source{}, &fault.Error{Op: "reading the embedded recipes", Kind: fault.Internal, Err: err}
 	}
-	src.layers = append(src.layers, runtime.Layer{Name: "embedded", Prefix: "(embedded)", Recipes: recipes.FS, Files: files})
+	src.layers = append(src.layers, runtime.Layer{Name: "embedded", Prefix: "(embedded)", Recipes: recipes.FS, Files: files, FilesAt: "(embedded)/files"})
 	return src, src.check(name)
 }
 
@@ -152,7 +152,7 @@ func (src source) check(name string) error {
 var verbs = []string{"run", "plan", "check", "graph", "explain", "runs", "doc", "lab", "vendor", "version", "completion", "help"}
 
 func folderLayer(name, recipesDir, filesDir string) runtime.Layer {
-	return runtime.Layer{Name: name, Prefix: display(recipesDir), Recipes: os.DirFS(recipesDir), Files: os.DirFS(filesDir)}
+	return runtime.Layer{Name: name, Prefix: display(recipesDir), Recipes: os.DirFS(recipesDir), Files: os.DirFS(filesDir), FilesAt: display(filesDir)}
 }
 
 // display writes a folder relative to the working folder where that is

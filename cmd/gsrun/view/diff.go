@@ -83,6 +83,32 @@ func unified(old, new string, context int) []hunk {
 	return out
 }
 
+// Unified returns the difference of two texts as a unified diff, each line with
+// a newline; "" if they are equal. It holds no control characters but tabs.
+func Unified(oldName, newName, old, new string) string {
+	hunks := unified(old, new, 3)
+	if len(hunks) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "--- %s\n+++ %s\n", oldName, newName)
+	for _, h := range hunks {
+		b.WriteString(h.header() + "\n")
+		for _, e := range h.edits {
+			text, bare := strings.CutSuffix(e.text, noNewline)
+			cells := strings.Split(text, "\t")
+			for i := range cells {
+				cells[i] = clean(cells[i])
+			}
+			b.WriteString(string(e.op) + strings.Join(cells, "\t") + "\n")
+			if bare {
+				b.WriteString("\\ No newline at end of file\n")
+			}
+		}
+	}
+	return b.String()
+}
+
 // advance counts the lines of both texts that edits consume.
 func advance(edits []edit, oldLine, newLine int) (int, int) {
 	for _, e := range edits {

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"git.vanillacore.net/govstack/gsrun/cmd/gsrun/view"
+	"git.vanillacore.net/govstack/gsrun/runtime"
+)
+
+// staleOverride is an override whose shipped step has changed, as explain
+// --output json writes it.
+type staleOverride struct {
+	Step    string `json:"step"`
+	Pos     string `json:"pos"` // of the override
+	Pinned  string `json:"pinned"`
+	Now     string `json:"now"`
+	Message string `json:"message"`
+	Diff    string `json:"diff,omitempty"` // from what was pinned to what is
+	Hint    string `json:"hint"`
+}
+
+func staleOf(st runtime.Stale) staleOverride {
+	o := staleOverride{Step: st.Step, Pos: fmt.Sprintf("%s:%d", st.Pos.Filename(), st.Pos.Line), Pinned: st.Pinned, Now: st.Now,
+		Hint: "take over what matters, then pin the new digest"}
+	o.Message = fmt.Sprintf("%s: the step %s that it overrides has changed: it pins %s, the step below is %s", o.Pos, st.Step, st.Pinned, st.Now)
+	switch {
+	case st.Kept == "":
+		o.Hint = "no copy of the pinned step is kept as " + st.Copy + " beside the override: compare the two by the history of the shipped recipes; " + o.Hint
+	case st.Kept == st.Code:
+		o.Hint = "its text and what it reaches read the same: what differs shows in no text; " + o.Hint
+	default:
+		o.Diff = view.Unified("the step as pinned", "the step as it is", st.Kept, st.Code)
+	}
+	return o
+}
+
+// warnStale tells of overrides whose shipped step has changed.
+func (a *app) warnStale(w io.Writer, r *runtime.Recipe) {
+	for _, st := range r.Stale() {
+		o := staleOf(st)
+		fmt.Fprintf(w, "gsrun: warning: %s\n", o.Message)
+		if o.Diff == "" {
+			fmt.Fprintf(w, "gsrun: hint: %s\n", o.Hint)
+			continue
+		}
+		fmt.Fprintln(w, "gsrun: hint: gsrun check shows the difference")
+	}
+}

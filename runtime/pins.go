@@ -1,0 +1,110 @@
+package runtime
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+)
+
+// A Stale override is of a step that has changed since: the digest that it pins
+// isn't that of the step below.
+type Stale struct {
+	Step   string
+	Pinned string // "sha256:..."
+	Now    string
+	Pos    syntax.Position // of the override
+	// Copy is where the code of the step below may be kept as it was pinned: a
+	// path within the recipes of the override's layer. Kept is what was found
+	// there, "" if nothing, or the code of another pin.
+	Copy, Kept string
+	// Code is that of the step below as it is now, in the same form.
+	Code string
+}
+
+// CopyOf returns the path, within the recipes of the layer that overrides it,
+// of the copy that is kept of a step's code.
+func CopyOf(recipe, step string) string { return path.Join(".shipped", recipe, step+".txt") }
+
+// Copy returns what a kept copy of a step's code holds, for a step with that
+// digest: so that a later gsrun knows what the copy is of.
+func Copy(recipe, step, digest, code string) string {
+	return "# Step " + step + " of " + recipe + ".star with all that it reaches, as the override beside it was written for.\n# " + digest + "\n\n" + code
+}
+
+// readCopy returns the code in a kept copy if it is of that digest.
+func readCopy(text, digest string) string {
+	head, code, _ := strings.Cut(text, "\n\n")
+	if lines := strings.Split(head, "\n"); lines[len(lines)-1] != "# "+digest {
+		return ""
+	}
+	return code
+}
+
+// pins compares the digests that the override knows with those of the steps
+// that it overrides.
+func (e *extension) pins(below *Recipe, of *starlark.Dict) {
+	if of == nil {
+		return
+	}
+	for _, item := range of.Items() {
+		name, _ := starlark.AsString(item[0])
+		want, ok := starlark.AsString(item[1])
+		if !ok || !strings.HasPrefix(want, "sha256:") {
+			e.fail("gsrun override writes it", "of %s: got %s, want a digest such as \"sha256:9f2c...\"", name, item[1])
+			continue
+		}
+		s := below.Step(name)
+		if s == nil && e.r.Step(name) == nil {
+			e.at("of", name)
+			continue
+		}
+		if s == nil || e.how[name] == "" {
+			e.fail("a pin belongs to a step that is replaced, wrapped or removed here", "of %s: the step isn't overridden", name)
+			continue
+		}
+		have, code, err := s.reached(e.place.loader)
+		if err != nil {
+			e.fail("", "of %s: %v", name, err)
+			continue
+		}
+		if have == want {
+			continue
+		}
+		st := Stale{Step: name, Pinned: want, Now: have, Pos: e.pos, Copy: CopyOf(e.r.Path, name), Code: code}
+		layer := e.place.loader.layers[e.place.id.Layer]
+		if text, err := fs.ReadFile(layer.Recipes, st.Copy); err == nil {
+			st.Kept = readCopy(string(text), want)
+		}
+		e.r.stale = append(e.r.stale, st)
+	}
+}
+
+// Stale lists the overrides in r, and in the recipes that it uses, whose pins no
+// longer hold.
+func (r *Recipe) Stale() []Stale {
+	all := slices.Clone(r.stale)
+	for _, s := range r.Steps {
+		if s.Use != nil {
+			all = append(all, s.Use.Stale()...)
+		}
+	}
+	return all
+}
+
+// Code returns the digest of a step, as `of` pins it, and the code that the
+// digest is of, for people to compare. Not everything in the digest shows in
+// the code.
+func (e *Engine) Code(s *Step) (digest, code string, err error) {
+	if s.Fn == nil {
+		return "", "", fault.New(fault.Invalid, "%s is a recipe, which has no code of its own", s.Name)
+	}
+	e.loader.mu.Lock()
+	defer e.loader.mu.Unlock()
+	return s.reached(e.loader)
+}
