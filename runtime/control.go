@@ -80,7 +80,7 @@ func (l *language) parallel(ctx context.Context, a parallelArgs) (any, error) {
 			if err := fault.FromContext(gctx); err != nil {
 				return err
 			}
-			v, err := l.threads.Call(gctx, fmt.Sprintf("%s[%d]", name, i), a.Fn, starlark.Tuple{item}, nil)
+			v, err := l.threads.Call(effect.Branch(gctx, i), fmt.Sprintf("%s[%d]", name, i), a.Fn, starlark.Tuple{item}, nil)
 			if err != nil {
 				return err
 			}

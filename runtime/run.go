@@ -25,9 +25,15 @@ type Options struct {
 	Inputs starlark.StringDict // as ResolveInputs returns them
 	Door   *effect.Door
 	Vault  effect.Vault // keeps secrets that leave a step; nil means a step can't return any
-	// Done is called with the journal's form of each step's result. It is
-	// called by several goroutines at once; nil keeps nothing.
+	// Done is called with the journal's form of the result of each step, and of
+	// each item of one that ended well. It is called by several goroutines at
+	// once; nil keeps nothing.
 	Done func(StepResult) error
+	// Finished returns what an earlier process of this run had at the path of a
+	// step or item, or nil. It isn't asked without Done; nil knows nothing.
+	Finished  func(path string) *Finished
+	KeySecret []byte // keys of steps are made with it, so that they tell nothing of secrets
+	Version   string // of gsrun: another one may do the same step otherwise
 }
 
 // A Status says how a step ended.
@@ -41,6 +47,7 @@ const (
 	Stopped  Status = "stopped"  // the run was cancelled while it ran
 	Deferred Status = "deferred" // its plan stopped at a value that isn't known yet
 	NotRun   Status = "not run"  // another failed first
+	Kept     Status = "kept"     // an earlier process of the run did it
 )
 
 // A StepResult says how one step ended.
@@ -48,8 +55,13 @@ type StepResult struct {
 	Path    string // "gateway/nat"
 	Status  Status
 	Elapsed time.Duration
-	Value   []byte // the journal's form of the result; nil unless OK
+	Value   []byte // the journal's form of the result; nil unless OK or Kept
 	Err     error
+
+	// What the result depends on; empty if it can't be taken for that of
+	// another process.
+	Key   string
+	Files map[string]string // the files that were read, with their digests
 }
 
 // A Result is how a run ended.
@@ -63,6 +75,7 @@ type run struct {
 	engine *Engine
 	opts   Options
 	codec  effect.Codec
+	files  sync.Map // *readFiles by path
 
 	mu    sync.Mutex
 	steps []StepResult
@@ -103,7 +116,11 @@ func (x *run) ended(res StepResult) {
 	case Deferred:
 		kind = effect.Deferred
 	}
-	x.opts.Door.Send(effect.Event{Kind: kind, Step: res.Path, Err: res.Err, Elapsed: res.Elapsed})
+	e := effect.Event{Kind: kind, Step: res.Path, Err: res.Err, Elapsed: res.Elapsed}
+	if res.Status == Kept {
+		e.Kind, e.Message = effect.StepSkip, "done before"
+	}
+	x.opts.Door.Send(e)
 }
 
 // inst is one use of a recipe within a run: the recipe that the run is of, or
@@ -242,8 +259,14 @@ func (in *inst) prepare(n *node) {
 
 func (in *inst) newScope(path string, needs []*effect.Scope) *effect.Scope {
 	s := effect.NewScope(in.run.opts.Door, in.owner, path, needs)
-	layers := in.run.engine.layers
-	s.Files = func(name string) ([]byte, error) { return readFile(layers, name) }
+	layers, read := in.run.engine.layers, in.run.filesOf(path)
+	s.Files = func(name string) ([]byte, error) {
+		content, err := readFile(layers, name)
+		if err == nil {
+			read.add(name, content)
+		}
+		return content, err
+	}
 	return s
 }
 

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.starlark.net/starlark"
@@ -20,13 +21,13 @@ func (in *inst) step(ctx context.Context, n *node) error {
 	start := door.Clock.Now()
 	door.Send(effect.Event{Kind: effect.StepStart, Step: n.scope.Step, Message: n.step.Doc})
 	ctx = effect.With(ctx, n.scope)
-	value, form, err := in.evaluate(ctx, n)
-	res := StepResult{Path: n.scope.Step, Status: OK, Elapsed: door.Clock.Now().Sub(start), Value: form}
+	out, err := in.evaluate(ctx, n)
+	res := StepResult{Path: n.scope.Step, Status: OK, Elapsed: door.Clock.Now().Sub(start), Value: out.form, Key: out.key, Files: out.files}
 	switch {
 	case err != nil && x.planning() && fault.KindOf(err) == fault.Deferred:
 		res.Status, res.Err = Deferred, &StepError{Step: n.scope.Step, Err: err}
 		n.scope.Stop()
-		value, err = effect.Unknown{Of: "the result of step " + n.scope.Step}, nil
+		out.value, err = effect.Unknown{Of: "the result of step " + n.scope.Step}, nil
 	case err != nil:
 		res.Status = Failed
 		if _, nested := err.(*StepError); !nested {
@@ -36,16 +37,18 @@ func (in *inst) step(ctx context.Context, n *node) error {
 		if fault.KindOf(err) == fault.Cancelled {
 			res.Status = Stopped
 		}
-	case value == nil:
+	case out.value == nil:
 		res.Status = Skipped
-		value = starlark.None
+		out.value = starlark.None
+	case out.kept:
+		res.Status = Kept
 	}
-	if x.opts.Done != nil {
+	if x.opts.Done != nil && !out.kept {
 		if derr := x.opts.Done(res); err == nil {
 			err = derr
 		}
 	}
-	n.value = value
+	n.value = out.value
 	x.ended(res)
 	return err
 }
@@ -59,44 +62,42 @@ type StepError struct {
 func (e *StepError) Error() string { return fmt.Sprintf("step %s: %v", e.Step, e.Err) }
 func (e *StepError) Unwrap() error { return e.Err }
 
-// evaluate returns the step's result and its journal form; a nil value if it
-// was skipped.
-func (in *inst) evaluate(ctx context.Context, n *node) (starlark.Value, []byte, error) {
+// evaluate runs the step's condition and, if that holds, the step; the value is
+// nil if it was skipped.
+func (in *inst) evaluate(ctx context.Context, n *node) (outcome, error) {
 	s := n.step
 	threads := in.run.engine.threads
 	if s.When != nil {
 		v, err := threads.Call(ctx, n.scope.Step, s.When, nil, in.arguments(s.When, in.newCtx(n.scope, nil, 0), nil))
 		if err != nil {
-			return nil, nil, err
+			return outcome{}, err
 		}
 		if u, ok := v.(effect.Unknown); ok {
-			return nil, nil, u.Deferred("the condition of step " + s.Name)
+			return outcome{}, u.Deferred("the condition of step " + s.Name)
 		}
 		if !v.Truth() {
-			return nil, nil, nil
+			return outcome{}, nil
 		}
 	}
-	v, err := in.result(ctx, n)
-	if err != nil {
-		return nil, nil, err
+	if s.Each == nil {
+		return in.finish(ctx, n.scope, s, starlark.None, 0)
 	}
-	form, err := in.run.codec.Encode(v)
+	out, err := in.fanOut(ctx, n)
 	if err != nil {
-		return nil, nil, fault.Wrap("keeping the result of", s.Name, err)
+		return outcome{}, err
 	}
-	kept, err := in.run.codec.Decode(ctx, form)
-	return kept, form, err
+	return in.keep(ctx, out, s.Name)
 }
 
-func (in *inst) result(ctx context.Context, n *node) (starlark.Value, error) {
+// fanOut runs the step for each of its items; the outcome's value is the list of
+// results.
+func (in *inst) fanOut(ctx context.Context, n *node) (outcome, error) {
 	s := n.step
-	if s.Each == nil {
-		return in.retrying(ctx, n.scope, s, starlark.None, 0)
-	}
 	items, err := in.items(ctx, n)
 	if err != nil {
-		return nil, err
+		return outcome{}, err
 	}
+	var ran atomic.Int64
 	results := make([]starlark.Value, len(items))
 	scopes := make([]*effect.Scope, len(items))
 	group, gctx := errgroup.WithContext(ctx)
@@ -107,7 +108,7 @@ func (in *inst) result(ctx context.Context, n *node) (starlark.Value, error) {
 			if err := fault.FromContext(gctx); err != nil {
 				return err
 			}
-			v, err := in.retrying(effect.With(gctx, scopes[i]), scopes[i], s, item, i)
+			out, err := in.finish(effect.With(gctx, scopes[i]), scopes[i], s, item, i)
 			if in.run.planning() && fault.KindOf(err) == fault.Deferred {
 				scopes[i].Stop()
 				in.run.opts.Door.Send(effect.Event{Kind: effect.Deferred, Step: scopes[i].Step, Err: err})
@@ -117,13 +118,19 @@ func (in *inst) result(ctx context.Context, n *node) (starlark.Value, error) {
 			if err != nil {
 				return fmt.Errorf("item %d: %w", i, err)
 			}
-			results[i] = v
-			return nil
+			results[i] = out.value
+			if !out.kept {
+				ran.Add(1)
+			}
+			if in.run.opts.Done == nil || out.kept || out.key == "" {
+				return nil
+			}
+			return in.run.opts.Done(StepResult{Path: scopes[i].Step, Status: OK, Value: out.form, Key: out.key, Files: out.files})
 		})
 	}
 	err = group.Wait()
 	n.scope.Needs = append(n.scope.Needs[:len(n.scope.Needs):len(n.scope.Needs)], scopes...)
-	return starlark.NewList(results), err
+	return outcome{value: starlark.NewList(results), kept: ran.Load() == 0 && len(items) > 0}, err
 }
 
 // items returns what a step that fans out runs for.

@@ -39,7 +39,7 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(a.runCmd(), a.planCmd(), a.checkCmd(), a.graphCmd(), a.explainCmd(), a.runsCmd(), a.docCmd(), a.labCmd(), a.vendorCmd(), a.versionCmd())
+	root.AddCommand(a.runCmd(), a.planCmd(), a.resumeCmd(), a.checkCmd(), a.graphCmd(), a.explainCmd(), a.runsCmd(), a.docCmd(), a.labCmd(), a.vendorCmd(), a.versionCmd())
 	return root
 }
 

@@ -35,6 +35,15 @@ func (f *runFlags) add(c *cobra.Command) {
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show what didn't need to change, too")
 }
 
+// checkOutput returns an error if --output names no form.
+func (f *runFlags) checkOutput() error {
+	switch view.Kind(f.output) {
+	case view.Auto, view.Tree, view.Plain, view.JSON:
+		return nil
+	}
+	return fault.New(fault.Invalid, "--output: %q is none of auto, tree, plain, json", f.output)
+}
+
 func (a *app) runCmd() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
@@ -60,10 +69,8 @@ func (a *app) begin(cmd *cobra.Command, args []string, f *runFlags) (*session, s
 	if given.help {
 		return nil, nil, nil, a.help(cmd, given.recipe, f)
 	}
-	switch view.Kind(f.output) {
-	case view.Auto, view.Tree, view.Plain, view.JSON:
-	default:
-		return nil, nil, nil, fault.New(fault.Invalid, "--output: %q is none of auto, tree, plain, json", f.output)
+	if err := f.checkOutput(); err != nil {
+		return nil, nil, nil, err
 	}
 	// What is wrong with the recipe or the inputs is told before the lab is
 	// started or a site is asked for.
@@ -165,65 +172,23 @@ func (a *app) runRecipe(cmd *cobra.Command, args []string, f *runFlags) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, x.close()) }()
-	ctx := cmd.Context()
-	start := time.Now()
-	id, err := newRunID(start)
+	id, err := newRunID(time.Now())
 	if err != nil {
 		return err
 	}
-	if x.store, err = journal.Open(x.site.StateDir()); err != nil {
-		return err
-	}
-	lock, err := x.lockRun(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer lock.Release()
 	texts, err := json.Marshal(given)
 	if err != nil {
 		return &fault.Error{Op: "journalling the inputs", Kind: fault.Internal, Err: err}
 	}
-	redactor := new(effect.Redactor)
-	if err := x.hide(ctx, redactor); err != nil {
-		return err
-	}
-	j, err := x.store.Start(journal.Entry{Run: id, Recipe: x.recipe.Path, Site: x.site.Name, Inputs: []byte(redactor.String(string(texts))), Holder: holder()},
-		journal.Options{Codec: effect.Codec{Vault: x.vault, Redactor: redactor}})
-	if err != nil {
-		return err
-	}
-	door, v := a.door(effect.Apply, view.Running, f, redactor, nil)
-	door.Recorder, door.Guard = j, lock.Guard
-	door.Deletes = x.site.Limits.Deletes
-	if f.maxDeletes >= 0 {
-		door.Deletes = f.maxDeletes
-	}
-	res, runErr := x.engine.Run(ctx, x.recipe, runtime.Options{
-		ID: id, Site: runtimeSite(x.site), Inputs: inputs, Door: door, Vault: x.vault,
-		Done: func(s runtime.StepResult) error {
-			return j.Step(s.Path, string(s.Status), s.Elapsed, s.Value, door.Redacted(s.Err))
+	return a.execute(cmd.Context(), x, f, process{
+		run: id, inputs: inputs,
+		journal: func(o journal.Options) (*journal.Journal, error) {
+			first := journal.Entry{Run: id, Recipe: x.recipe.Path, Site: x.site.Name, Source: x.source, Inputs: texts, Holder: holder()}
+			// A secret that was typed in is masked: a text may be in the journal only sealed.
+			first.Inputs = []byte(o.Codec.Redactor.String(string(texts)))
+			return x.store.Start(first, o)
 		},
 	})
-	closeErr := v.Close()
-	endErr := j.End(endStatus(runErr), door.Counts().Changed(), door.Redacted(runErr))
-	summary := view.SummaryData{Run: id, Recipe: x.recipe.Path, Steps: res.Steps, Counts: door.Counts(), Time: time.Now(),
-		Elapsed: time.Since(start), Outputs: res.Outputs, Err: door.Redacted(runErr)}
-	sumErr := a.summary(f, door, summary)
-	if runErr != nil {
-		a.report(x.engine, door, runErr)
-		if endErr != nil {
-			a.complain(endErr)
-		}
-		code := fault.KindOf(runErr).ExitCode()
-		if code == fault.Invalid.ExitCode() && door.Counts().Changed() > 0 {
-			code = fault.Failed.ExitCode() // something was touched
-		}
-		return &exitCode{code: code}
-	}
-	if f.outputs != "" {
-		sumErr = errors.Join(sumErr, writeOutputs(f.outputs, res.Outputs, redactor))
-	}
-	return errors.Join(closeErr, endErr, sumErr)
 }
 
 func endStatus(err error) string {

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -16,7 +18,7 @@ func (a *app) runsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "runs",
 		Short:   "List the runs of a site, or show one",
-		Example: "  gsrun runs list --site sites/oslab\n  gsrun runs show 20260914-101502-a1b2c3",
+		Example: "  gsrun runs list --site sites/oslab\n  gsrun runs show 20260914-101502-a1b2c3\n  gsrun runs logs 20260914-101502-a1b2c3 --follow",
 	}
 	p.flags(c.PersistentFlags())
 	var output string
@@ -66,7 +68,7 @@ func (a *app) runsCmd() *cobra.Command {
 	for _, sub := range []*cobra.Command{list, show} {
 		sub.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	}
-	c.AddCommand(list, show)
+	c.AddCommand(list, show, a.runLogsCmd(&p))
 	return c
 }
 
@@ -81,7 +83,14 @@ func (a *app) runStore(cmd *cobra.Command, p place) (*journal.Store, error) {
 
 func showRun(cmd *cobra.Command, entries []journal.Entry, torn bool) error {
 	w := cmd.OutOrStdout()
+	open := make(map[string]journal.Entry) // changes without a result, by target
 	for _, e := range entries {
+		switch e.Type {
+		case journal.TypeIntent:
+			open[e.Target] = e
+		case journal.TypeResult:
+			delete(open, e.Target)
+		}
 		at := e.Time.Local().Format("15:04:05.000")
 		switch e.Type {
 		case journal.TypeRun:
@@ -95,9 +104,15 @@ func showRun(cmd *cobra.Command, entries []journal.Entry, torn bool) error {
 			fmt.Fprintf(w, "%s  %-24s did  %s %s%s\n", at, e.Step, e.Change, e.Target, failure(e))
 		case journal.TypeStep:
 			fmt.Fprintf(w, "%s  %-24s %s after %s%s\n", at, e.Step, e.Status, e.Elapsed, failure(e))
+		case journal.TypeResume:
+			fmt.Fprintf(w, "%s  resumed by %s\n", at, e.Holder)
 		case journal.TypeEnd:
 			fmt.Fprintf(w, "%s  %s, %d changed%s\n", at, e.Status, e.Changed, failure(e))
 		}
+	}
+	for _, target := range slices.Sorted(maps.Keys(open)) {
+		e := open[target]
+		fmt.Fprintf(w, "%s of %s in step %s was begun, and how it ended isn't recorded: the next run looks\n", e.Change, target, e.Step)
 	}
 	if torn {
 		fmt.Fprintln(w, "the last entry was cut short: the run was killed while it wrote")

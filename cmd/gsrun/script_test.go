@@ -32,7 +32,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/plain", RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error { return setup(e) },
-		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "replace": replace},
 	})
 }
 

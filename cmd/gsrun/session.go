@@ -36,6 +36,7 @@ type session struct {
 	site    *site.Site
 	engine  *runtime.Engine
 	recipe  *runtime.Recipe
+	source  string // what finds the recipe again: a file's absolute path, else its name
 	modules []*builtin.Module
 	vault   effect.Vault
 	store   *journal.Store      // of a run; a plan keeps nothing
@@ -48,7 +49,7 @@ func (a *app) open(s *site.Site, src source) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &session{site: s, modules: stdlib.Modules(env), vault: vault, kept: env.Generated.(*secretclient.Store)}
+	x := &session{site: s, source: src.name, modules: stdlib.Modules(env), vault: vault, kept: env.Generated.(*secretclient.Store)}
 	x.engine = runtime.New(runtime.Config{Layers: src.layers, Modules: x.modules, MaxSteps: s.Limits.Steps})
 	x.recipe, err = x.engine.Load(src.path)
 	if err != nil {

@@ -97,6 +97,7 @@ func (a *app) labSite(ctx context.Context) (*site.Site, error) {
 // source is where a recipe was found: its path within the recipes, and the
 // layers that it is looked up in.
 type source struct {
+	name   string // what finds it again from any folder: a file's absolute path, else the name
 	path   string
 	layers []runtime.Layer
 }
@@ -109,7 +110,12 @@ func findRecipe(name string, s *site.Site) (source, error) {
 		return source{}, err
 	}
 	var src source
-	src.path = rel
+	src.path, src.name = rel, name
+	if file := filepath.Join(tree, filepath.FromSlash(rel)); tree != "" {
+		if _, err := os.Stat(file); err == nil {
+			src.name = file // treeOf's folders are absolute
+		}
+	}
 	if s != nil {
 		src.layers = append(src.layers, folderLayer("site", filepath.Join(s.Dir, "recipes"), filepath.Join(s.Dir, "files")))
 	}
@@ -149,7 +155,7 @@ func (src source) check(name string) error {
 }
 
 // verbs are those that a misspelled recipe may have been meant to be.
-var verbs = []string{"run", "plan", "check", "graph", "explain", "runs", "doc", "lab", "vendor", "version", "completion", "help"}
+var verbs = []string{"run", "plan", "check", "graph", "explain", "resume", "runs", "doc", "lab", "vendor", "version", "completion", "help"}
 
 func folderLayer(name, recipesDir, filesDir string) runtime.Layer {
 	return runtime.Layer{Name: name, Prefix: display(recipesDir), Recipes: os.DirFS(recipesDir), Files: os.DirFS(filesDir), FilesAt: display(filesDir)}

@@ -70,6 +70,7 @@ type Door struct {
 	Recorder Recorder    // nil keeps no journal
 	Emit     func(Event) // nil drops events; called by several goroutines at once
 	Redactor *Redactor   // nil removes nothing
+	Memory   Memory      // nil keeps nothing of the clock and of chance
 	Retry    Retry       //
 	Guard    Guard       // nil guards nothing
 	Deletes  int         // the deletion budget: more deletions are refused; < 0 means no limit

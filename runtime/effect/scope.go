@@ -51,11 +51,13 @@ type Scope struct {
 
 	mu      *sync.Mutex
 	pending map[string]bool // targets with a planned change
+	calls   map[string]int  // how often something was asked for (see Once)
+	branch  string          // which of the calls at the same time this is
 }
 
 // NewScope returns a scope for the step at path, whose needs are given.
 func NewScope(d *Door, owner Owner, path string, needs []*Scope) *Scope {
-	return &Scope{Door: d, Owner: owner, Step: path, Needs: needs, mu: new(sync.Mutex), pending: make(map[string]bool)}
+	return &Scope{Door: d, Owner: owner, Step: path, Needs: needs, mu: new(sync.Mutex), pending: make(map[string]bool), calls: make(map[string]int)}
 }
 
 type scopeKey struct{}

@@ -33,7 +33,9 @@ const (
 	TypeRun    = "run"    // the first one: what runs
 	TypeIntent = "intent" // a change is about to be made
 	TypeResult = "result" // an op ended
-	TypeStep   = "step"   // a step ended
+	TypeStep   = "step"   // a step, or one item of it, ended
+	TypeValue  = "value"  // what a step got from the clock or by chance
+	TypeResume = "resume" // the run goes on in another process
 	TypeEnd    = "end"    // the run ended
 )
 
@@ -48,7 +50,8 @@ type Entry struct {
 	Recipe string          `json:"recipe,omitempty"`
 	Site   string          `json:"site,omitempty"`
 	Inputs json.RawMessage `json:"inputs,omitempty"`
-	Holder string          `json:"holder,omitempty"` // who ran it: user@host pid
+	Source string          `json:"source,omitempty"` // what the recipe was called on the command line; a file's path is absolute
+	Holder string          `json:"holder,omitempty"` // who ran it: user@host pid; of TypeResume too
 
 	// Of TypeIntent, TypeResult and TypeStep.
 	Step   string          `json:"step,omitempty"`
@@ -58,12 +61,17 @@ type Entry struct {
 	Pos    string          `json:"pos,omitempty"`
 	Value  json.RawMessage `json:"value,omitempty"` // attributes of a target; a step's result
 
+	// Of TypeStep: what its result depends on, and the files that it read, with
+	// their digests.
+	Key   string            `json:"key,omitempty"`
+	Files map[string]string `json:"files,omitempty"`
+
 	// Of TypeStep and TypeEnd: how it ended. Of TypeResult: the error.
 	Status  string `json:"status,omitempty"`
 	Error   string `json:"error,omitempty"`
 	Kind    string `json:"kind,omitempty"` // of the error
 	Elapsed string `json:"elapsed,omitempty"`
-	Changed int    `json:"changed,omitempty"` // of TypeEnd: number of changes
+	Changed int    `json:"changed,omitempty"` // of TypeEnd: number of changes of this process
 }
 
 // A Store is a folder of journals.
@@ -73,7 +81,7 @@ type Store struct{ dir string }
 func Open(dir string) (*Store, error) {
 	for _, d := range []string{filepath.Join(dir, "runs"), filepath.Join(dir, "locks")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
-			return nil, &fault.Error{Op: "opening the journal in", Target: dir, Kind: fault.Invalid, Err: err, Hint: "state: in site.yaml names a folder that can be written"}
+			return nil, &fault.Error{Op: "opening the journal in", Target: dir, Kind: fault.Invalid, Err: err, Hint: stateHint}
 		}
 	}
 	return &Store{dir: dir}, nil
@@ -85,6 +93,7 @@ type Journal struct {
 	codec effect.Codec
 	now   func() time.Time
 	sync  func(*os.File) error
+	past  *Past // what earlier processes of the run did; nil if there were none
 
 	mu   sync.Mutex // guards what follows
 	file *os.File
@@ -109,15 +118,9 @@ func (s *Store) Start(first Entry, o Options) (*Journal, error) {
 	path := s.path(first.Run)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, &fault.Error{Op: "starting journal", Target: path, Kind: fault.Invalid, Err: err, Hint: "state: in site.yaml names a folder that can be written"}
+		return nil, &fault.Error{Op: "starting journal", Target: path, Kind: fault.Invalid, Err: err, Hint: stateHint}
 	}
-	j := &Journal{codec: o.Codec, now: o.Now, file: f, sync: (*os.File).Sync}
-	if j.now == nil {
-		j.now = time.Now
-	}
-	if o.NoFlush {
-		j.sync = func(*os.File) error { return nil }
-	}
+	j := newJournal(f, o)
 	first.Version, first.Type, first.Time = Version, TypeRun, j.now()
 	if err := j.append(first, true); err != nil {
 		return nil, err
@@ -132,7 +135,21 @@ func (s *Store) Start(first Entry, o Options) (*Journal, error) {
 	return j, nil
 }
 
+func newJournal(f *os.File, o Options) *Journal {
+	j := &Journal{codec: o.Codec, now: o.Now, file: f, sync: (*os.File).Sync}
+	if j.now == nil {
+		j.now = time.Now
+	}
+	if o.NoFlush {
+		j.sync = func(*os.File) error { return nil }
+	}
+	return j
+}
+
 func (s *Store) path(run string) string { return filepath.Join(s.dir, "runs", run+".jsonl") }
+
+// LogPath returns the file for what a run told.
+func (s *Store) LogPath(run string) string { return filepath.Join(s.dir, "runs", run+".log") }
 
 // append adds an entry, and waits until it is on disk if flush is set.
 func (j *Journal) append(e Entry, flush bool) error {
@@ -206,9 +223,9 @@ func (j *Journal) Result(r effect.Record) error {
 	return j.append(e, r.Kind != effect.None)
 }
 
-// Step records how a step ended, and what it returned.
-func (j *Journal) Step(path, status string, elapsed time.Duration, value []byte, stepErr error) error {
-	e := Entry{Type: TypeStep, Time: j.now(), Step: path, Status: status, Elapsed: elapsed.Round(time.Millisecond).String(), Value: value}
+// Step records how a step ended; its type and time are set here.
+func (j *Journal) Step(e Entry, elapsed time.Duration, stepErr error) error {
+	e.Type, e.Time, e.Elapsed = TypeStep, j.now(), elapsed.Round(time.Millisecond).String()
 	if stepErr != nil {
 		e.Error, e.Kind = stepErr.Error(), string(fault.KindOf(stepErr))
 	}
@@ -256,6 +273,15 @@ func (s *Store) Read(run string) (entries []Entry, torn bool, err error) {
 	return entries, false, nil
 }
 
+// Ended reports whether the run's last process ended it.
+func (s *Store) Ended(run string) bool {
+	entries, _, err := s.Read(run)
+	if err != nil || len(entries) == 0 {
+		return true
+	}
+	return entries[len(entries)-1].Type == TypeEnd
+}
+
 // A Summary is a run in a list of runs.
 type Summary struct {
 	Run     string    `json:"run"`
@@ -299,8 +325,7 @@ func summarize(entries []Entry) Summary {
 	first, last := entries[0], entries[len(entries)-1]
 	s := Summary{Run: first.Run, Recipe: first.Recipe, Site: first.Site, Holder: first.Holder, Start: first.Time, Status: "unfinished"}
 	if last.Type == TypeEnd {
-		s.End, s.Status, s.Changed, s.Error = last.Time, last.Status, last.Changed, last.Error
-		return s
+		s.End, s.Status, s.Error = last.Time, last.Status, last.Error
 	}
 	for _, e := range entries {
 		if e.Type == TypeResult && e.Change != string(effect.None) && e.Error == "" {

@@ -65,7 +65,7 @@ func TestResultsStepsAndEnd(t *testing.T) {
 	check(j.Result(effect.Record{Step: "net", Target: "a", Kind: effect.Create, Attrs: map[string]any{"id": "1", "tags": []any{"x"}}}))
 	check(j.Result(effect.Record{Step: "net", Target: "b", Kind: effect.None}))
 	check(j.Result(effect.Record{Step: "net", Target: "c", Kind: effect.Update, Err: fault.New(fault.Quota, "no more")}))
-	check(j.Step("net", "ok", 1500*time.Millisecond, []byte(`{"$struct":{"id":"1"}}`), nil))
+	check(j.Step(Entry{Step: "net", Status: "ok", Value: []byte(`{"$struct":{"id":"1"}}`)}, 1500*time.Millisecond, nil))
 	check(j.End("failed", 1, fault.New(fault.Quota, "no more")))
 	entries, _, err := s.Read("r1")
 	check(err)

@@ -9,12 +9,13 @@ import (
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
 // Config says what the time is.
 type Config struct {
 	// Now returns the time for the step that ctx belongs to; a run that is
-	// resumed may return what it did before. Nil means the system's clock.
+	// resumed may return what it did before. Nil means effect.Now.
 	Now func(ctx context.Context) (time.Time, error)
 }
 
@@ -27,7 +28,7 @@ type Clock struct {
 func Module(c Config) *builtin.Module {
 	clock := &Clock{now: c.Now}
 	if clock.now == nil {
-		clock.now = func(context.Context) (time.Time, error) { return time.Now(), nil }
+		clock.now = effect.Now
 	}
 	return builtin.NewModule(builtin.Module{
 		Name: "time",

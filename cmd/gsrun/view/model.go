@@ -103,6 +103,10 @@ func (m *model) apply(e effect.Event) {
 		n := m.node(e.Step, e.Time)
 		n.start = e.Time
 	case effect.StepSkip:
+		if e.Message != "" { // done before: it has its result
+			m.end(e, ok)
+			return
+		}
 		m.end(e, skipped)
 	case effect.StepEnd:
 		switch {

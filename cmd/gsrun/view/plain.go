@@ -107,6 +107,9 @@ func (t *teller) lines(e effect.Event) string {
 		return t.stepEnd(e)
 	case effect.StepSkip:
 		t.forget(e.Step)
+		if e.Message != "" { // done before
+			return t.line(e.Step, dim, oneLine(t.cfg.Redactor.String(e.Message)))
+		}
 		return t.line(e.Step, dim, "skipped")
 	case effect.Deferred:
 		t.forget(e.Step)

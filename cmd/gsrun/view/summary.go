@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,7 @@ func statusColor(err error) string {
 // StepCounts are the numbers of steps by how they ended.
 type StepCounts struct {
 	OK       int `json:"ok"`
+	Kept     int `json:"kept"` // done by an earlier process of the run
 	Skipped  int `json:"skipped"`
 	Failed   int `json:"failed"`
 	Stopped  int `json:"stopped"` // the run was stopped while they ran
@@ -76,6 +78,8 @@ func stepCounts(steps []runtime.StepResult) StepCounts {
 		switch s.Status {
 		case runtime.OK:
 			c.OK++
+		case runtime.Kept:
+			c.Kept++
 		case runtime.Skipped:
 			c.Skipped++
 		case runtime.Failed:
@@ -115,6 +119,9 @@ func Summary(w io.Writer, s SummaryData, o SummaryOptions) error {
 	var b strings.Builder
 	steps := stepCounts(s.Steps)
 	tints := []tint{{steps.OK, "ok", green}, {steps.Skipped, "skipped", dim}, {steps.Failed, "failed", red}, {steps.NotRun, "not run", yellow}}
+	if steps.Kept > 0 {
+		tints = slices.Insert(tints, 1, tint{steps.Kept, "done before", ""})
+	}
 	if steps.Stopped > 0 {
 		tints = append(tints, tint{steps.Stopped, "stopped", yellow})
 	}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"go.starlark.net/starlark"
+
+	"git.vanillacore.net/govstack/gsrun/cmd/gsrun/view"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/runtime/journal"
+)
+
+// A process is one process of a run: its first, or one that goes on.
+type process struct {
+	run     string // the run's id
+	inputs  starlark.StringDict
+	journal func(journal.Options) (*journal.Journal, error) // opens the run's journal; called under the lock
+}
+
+// execute runs the recipe of x under its lock, and reports how that ended.
+func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) error {
+	start := time.Now()
+	var err error
+	if x.store, err = journal.Open(x.site.StateDir()); err != nil {
+		return err
+	}
+	lock, err := x.lockRun(ctx, p.run)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	redactor := new(effect.Redactor)
+	if err := x.hide(ctx, redactor); err != nil {
+		return err
+	}
+	key, err := x.store.Key(rand.Read)
+	if err != nil {
+		return err
+	}
+	j, err := p.journal(journal.Options{Codec: effect.Codec{Vault: x.vault, Redactor: redactor}})
+	if err != nil {
+		return err
+	}
+	log := openLog(x.store, p.run, redactor)
+	defer log.Close()
+	door, v := a.door(effect.Apply, view.Running, f, redactor, log.Event)
+	door.Recorder, door.Guard, door.Memory = j, lock.Guard, j
+	door.Deletes = x.site.Limits.Deletes
+	if f.maxDeletes >= 0 {
+		door.Deletes = f.maxDeletes
+	}
+	res, runErr := x.engine.Run(ctx, x.recipe, runtime.Options{
+		ID: p.run, Site: runtimeSite(x.site), Inputs: p.inputs, Door: door, Vault: x.vault, KeySecret: key, Version: versionText(),
+		Done: func(s runtime.StepResult) error {
+			return j.Step(journal.Entry{Step: s.Path, Status: string(s.Status), Value: s.Value, Key: s.Key, Files: s.Files}, s.Elapsed, door.Redacted(s.Err))
+		},
+		Finished: finishedOf(j),
+	})
+	closeErr := v.Close()
+	endErr := j.End(endStatus(runErr), door.Counts().Changed(), door.Redacted(runErr))
+	summary := view.SummaryData{Run: p.run, Recipe: x.recipe.Path, Steps: res.Steps, Counts: door.Counts(), Time: time.Now(),
+		Elapsed: time.Since(start), Outputs: res.Outputs, Err: door.Redacted(runErr)}
+	sumErr := a.summary(f, door, summary)
+	if runErr != nil {
+		a.report(x.engine, door, runErr)
+		if endErr != nil {
+			a.complain(endErr)
+		}
+		code := fault.KindOf(runErr).ExitCode()
+		if code == fault.Invalid.ExitCode() && door.Counts().Changed() > 0 {
+			code = fault.Failed.ExitCode() // something was touched
+		}
+		return &exitCode{code: code}
+	}
+	if f.outputs != "" {
+		sumErr = errors.Join(sumErr, writeOutputs(f.outputs, res.Outputs, redactor))
+	}
+	return errors.Join(closeErr, endErr, sumErr)
+}
+
+// finishedOf returns what the engine asks for steps that earlier processes of
+// the run did.
+func finishedOf(j *journal.Journal) func(path string) *runtime.Finished {
+	past := j.Past()
+	if past == nil {
+		return nil
+	}
+	return func(path string) *runtime.Finished {
+		e, ok := past.Steps[path]
+		if !ok {
+			return nil
+		}
+		return &runtime.Finished{Key: e.Key, Files: e.Files, Value: e.Value}
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/runtime/journal"
+)
+
+func (a *app) resumeCmd() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "resume [RUN]",
+		Short: "Go on with a run that failed, was stopped or was killed",
+		Long: "Go on with a run, the newest one that didn't end well if none is named. Steps that it finished aren't done again if\n" +
+			"their code, inputs and what they need are the same: their results come from the run's journal, and so does what\n" +
+			"the steps that are done again get from the clock. `gsrun run` looks at everything anew instead.",
+		Example: "  gsrun resume --site sites/oslab\n  gsrun resume 20260914-101502-a1b2c3 --site sites/oslab",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			run := ""
+			if len(args) > 0 {
+				run = args[0]
+			}
+			return a.resume(cmd, run, &f)
+		},
+	}
+	f.add(c)
+	c.Flags().StringVar(&f.outputs, "outputs", "", "write the outputs to this `file` as JSON, without those that are secret")
+	return c
+}
+
+func (a *app) resume(cmd *cobra.Command, run string, f *runFlags) (err error) {
+	if err := f.checkOutput(); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	s, err := a.requireSite(ctx, f.place)
+	if err != nil {
+		return err
+	}
+	store, err := journal.Open(s.StateDir())
+	if err != nil {
+		return err
+	}
+	if run == "" {
+		if run, err = newestUnfinished(store); err != nil {
+			return err
+		}
+	}
+	entries, _, err := store.Read(run)
+	if err != nil {
+		return err
+	}
+	given, err := inputsOf(run, entries)
+	if err != nil {
+		return err
+	}
+	src, err := findRecipe(entries[0].Source, s)
+	if err != nil {
+		return err
+	}
+	x, err := a.open(s, src)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.close()) }()
+	inputs, err := x.recipe.ResolveInputs(given, s.InputsOf(x.recipe.Path))
+	if err != nil {
+		return err
+	}
+	return a.execute(ctx, x, f, process{
+		run: run, inputs: inputs,
+		journal: func(o journal.Options) (*journal.Journal, error) {
+			// It is read again under the lock: another process may have gone on.
+			entries, _, err := store.Read(run)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := inputsOf(run, entries); err != nil {
+				return nil, err
+			}
+			past, err := journal.PastOf(ctx, entries, o.Codec)
+			if err != nil {
+				return nil, err
+			}
+			j, err := store.Continue(run, holder(), o)
+			if err != nil {
+				return nil, err
+			}
+			j.Remember(past)
+			return j, nil
+		},
+	})
+}
+
+// newestUnfinished returns the newest run, if it can be gone on with.
+func newestUnfinished(store *journal.Store) (string, error) {
+	runs, err := store.Runs()
+	if err != nil {
+		return "", err
+	}
+	if len(runs) == 0 {
+		return "", fault.Hinted(fault.NotFound, "run a recipe: gsrun RECIPE", "there is no run to resume")
+	}
+	if runs[0].Status == "ok" {
+		return "", fault.Hinted(fault.Invalid, "name an older one with gsrun resume RUN; gsrun runs list shows them", "the newest run, %s of %s, ended well: there is nothing to resume", runs[0].Run, runs[0].Recipe)
+	}
+	return runs[0].Run, nil
+}
+
+// inputsOf returns the inputs that a run was given, if it can be gone on with.
+func inputsOf(run string, entries []journal.Entry) (map[string]string, error) {
+	anew := "run the recipe anew: nothing is made twice"
+	if len(entries) == 0 {
+		return nil, fault.Hinted(fault.Invalid, anew, "the journal of run %s is empty: it was killed before it began", run)
+	}
+	if last := entries[len(entries)-1]; last.Type == journal.TypeEnd && last.Status == "ok" {
+		return nil, fault.Hinted(fault.Invalid, "run the recipe again to see that nothing has changed", "run %s ended well: there is nothing to resume", run)
+	}
+	var given map[string]string
+	if err := json.Unmarshal(entries[0].Inputs, &given); err != nil || entries[0].Source == "" {
+		return nil, fault.Hinted(fault.Invalid, anew, "the journal of run %s doesn't say how it was started", run)
+	}
+	for name, text := range given {
+		if strings.Contains(text, effect.Mask) {
+			return nil, fault.Hinted(fault.Invalid, anew, "run %s was given a secret as the input %s, which no journal keeps", run, name)
+		}
+	}
+	return given, nil
+}
