@@ -84,10 +84,7 @@ func method(x starlark.String, name string, secret *effect.Secret) (starlark.Val
 			}
 			return b.CallInternal(thread, plain(args).(starlark.Tuple), kw)
 		})
-		if err != nil || secret == nil {
-			return v, err
-		}
-		return secret.Taint(v), nil
+		return ofSecret(secret, name+"()", v, err)
 	}), nil
 }
 

@@ -72,6 +72,9 @@ func comparison(name string, op syntax.Token) *starlark.Builtin {
 				}
 			}
 			x, y = sameTaint(x, y)
+			if op == syntax.EQL || op == syntax.NEQ {
+				x, y = opened(x, y)
+			}
 		}
 		ok, err := starlark.Compare(op, x, y)
 		return starlark.Bool(ok), err
@@ -89,6 +92,15 @@ func sameTaint(x, y starlark.Value) (starlark.Value, starlark.Value) {
 		return x, effect.SecretOf(string(s), "")
 	}
 	return x, y
+}
+
+// opened makes collections that hold secrets comparable with those that hold
+// texts. Secrets themselves are compared in constant time.
+func opened(x, y starlark.Value) (starlark.Value, starlark.Value) {
+	if _, ok := x.(*effect.Secret); ok {
+		return x, y
+	}
+	return effect.Open(x), effect.Open(y)
 }
 
 func membership(name string, op syntax.Token) *starlark.Builtin {
@@ -123,7 +135,7 @@ func amongTexts(op syntax.Token, x, y starlark.Value) (starlark.Value, error) {
 	found := false
 	var e starlark.Value
 	for iter.Next(&e) {
-		a, b := sameTaint(x, e)
+		a, b := opened(sameTaint(x, e))
 		same, err := starlark.Equal(a, b)
 		if err != nil {
 			return nil, err
@@ -135,14 +147,34 @@ func amongTexts(op syntax.Token, x, y starlark.Value) (starlark.Value, error) {
 
 // mod is the operator %: formatting keeps what it is given unknown or secret.
 func mod(args starlark.Tuple) (starlark.Value, error) {
+	secret, _ := args[0].(*effect.Secret)
 	format, ok := args[0].(starlark.String)
+	if secret != nil {
+		format, ok = starlark.String(secret.Reveal()), true
+	}
 	if !ok {
 		return starlark.Binary(syntax.PERCENT, args[0], args[1])
 	}
 	operands := args[1]
-	return tainted(operands, func(plain func(starlark.Value) starlark.Value) (starlark.Value, error) {
+	v, err := tainted(operands, func(plain func(starlark.Value) starlark.Value) (starlark.Value, error) {
 		return starlark.Binary(syntax.PERCENT, format, plain(operands))
 	})
+	return ofSecret(secret, "%", v, err)
+}
+
+// ofSecret makes what became of a secret by the operator or method called name
+// secret. An error may quote the secret, so it isn't told.
+func ofSecret(secret *effect.Secret, name string, v starlark.Value, err error) (starlark.Value, error) {
+	if secret == nil {
+		return v, err
+	}
+	if err != nil {
+		if kind := fault.KindOf(err); kind != fault.Internal {
+			return nil, err // it is one of this package
+		}
+		return nil, fault.Hinted(fault.Invalid, "the reason could hold a part of it", "a secret can't be used so with %s", name)
+	}
+	return secret.Taint(v), nil
 }
 
 // shift is << and >>, which look at what is on their right before they ask it.
@@ -171,10 +203,7 @@ func tainted(operands starlark.Value, text func(plain func(starlark.Value) starl
 			"a value that holds a secret was put into text")
 	}
 	v, err := text(reveal)
-	if err != nil {
-		return nil, err
-	}
-	return secret.Taint(v), nil
+	return ofSecret(secret, "text", v, err)
 }
 
 // deepSecret reports whether a secret lies deeper in v than v itself, or than

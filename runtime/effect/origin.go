@@ -56,6 +56,11 @@ func (o Origin) Text(ctx context.Context, plain string) starlark.Value {
 	case o.unknown:
 		return Unknown{Of: o.of}
 	case o.secret:
+		// What holds secrets that the outputs don't show needs nothing more, and
+		// the rest of it may show.
+		if s := From(ctx); s != nil && s.Door != nil && s.Door.Redactor.String(plain) != plain {
+			return &Secret{plain: plain, redactor: s.Door.Redactor}
+		}
 		return Derived(ctx, plain)
 	}
 	return starlark.String(plain)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"go.starlark.net/starlark"
+	"go.starlark.net/starlarkstruct"
 	"go.starlark.net/syntax"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -116,6 +117,44 @@ func (s *Secret) Binary(op syntax.Token, y starlark.Value, side starlark.Side) (
 		return s.derive(other + s.plain), nil
 	}
 	return s.derive(s.plain + other), nil
+}
+
+// Open returns v with the secrets in it as plain texts, for comparing: lists,
+// tuples, dicts and structs are taken anew, other values stay as they are.
+func Open(v starlark.Value) starlark.Value {
+	if FindSecret(v) == nil {
+		return v
+	}
+	switch v := v.(type) {
+	case *Secret:
+		return starlark.String(v.plain)
+	case starlark.Tuple:
+		out := make(starlark.Tuple, len(v))
+		for i, x := range v {
+			out[i] = Open(x)
+		}
+		return out
+	case *starlark.List:
+		out := make([]starlark.Value, v.Len())
+		for i := range out {
+			out[i] = Open(v.Index(i))
+		}
+		return starlark.NewList(out)
+	case *starlark.Dict:
+		out := starlark.NewDict(v.Len())
+		for _, item := range v.Items() {
+			_ = out.SetKey(item[0], Open(item[1])) // a key of one dict fits another
+		}
+		return out
+	case *starlarkstruct.Struct:
+		attrs := make(starlark.StringDict)
+		v.ToStringDict(attrs)
+		for name, x := range attrs {
+			attrs[name] = Open(x)
+		}
+		return starlarkstruct.FromStringDict(v.Constructor(), attrs)
+	}
+	return v
 }
 
 // FindSecret returns the first secret within v, or nil.
