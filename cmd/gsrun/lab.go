@@ -54,6 +54,7 @@ func (a *app) labCmd() *cobra.Command {
 		&cobra.Command{Use: "build", Short: "Build the lab's Kubernetes ahead, if it isn't built yet", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			return lab.Prepare(cmd.Context(), a.labProgress)
 		}},
+		a.labFaultCmd(),
 		a.labServeCmd(),
 	)
 	return c

@@ -149,7 +149,8 @@ func hostFault(ts *testscript.TestScript, _ bool, args []string) {
 
 // mirrorFault makes downloads fail: mirror-fault PATTERN ACTION.
 func mirrorFault(ts *testscript.TestScript, _ bool, args []string) {
-	labOf(ts).Mirror.Add(mirror.Rule{Path: args[0], Action: mirror.Action(args[1])})
+	_, err := labOf(ts).Mirror.Inject(mirror.Fault{Path: args[0], Action: mirror.Action(args[1]), Count: -1})
+	ts.Check(err)
 }
 
 // replace rewrites a file: replace FILE REGEXP TEXT.

@@ -7,15 +7,17 @@ import (
 	"sync"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/apiproxy"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/apiserver"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
 )
 
 // cluster is the control plane of a host.
 type cluster struct {
-	api  *apiserver.Cluster
-	stop context.CancelFunc
-	done chan struct{} // closed once what plays the controllers has ended
+	api   *apiserver.Cluster
+	proxy *apiproxy.Proxy
+	stop  context.CancelFunc
+	done  chan struct{} // closed once what plays the controllers has ended
 }
 
 // turn waits until nobody else starts or ends the control plane of a host, and
@@ -67,6 +69,7 @@ func (w *world) takeCluster(host string) *cluster {
 	if c != nil {
 		c.stop()
 		<-c.done
+		c.proxy.Close()
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/apiproxy"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/apiserver"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/control"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
@@ -98,7 +99,7 @@ func (w *world) kubeadm(ctx context.Context, host hosts.Info, config []byte, dir
 		api.Kill()
 		return err
 	}
-	c.Node = conf.node(host)
+	c.Node, c.Faults = conf.node(host), w.played
 	return w.play(host, api, c)
 }
 
@@ -119,8 +120,13 @@ func (w *world) play(host hosts.Info, api *apiserver.Cluster, c control.Config) 
 		api.Kill()
 		return fault.New(fault.Failed, "the host went away")
 	}
+	proxy, err := apiproxy.New(apiproxy.Config{Cluster: api, Address: api.Address, Host: host.Name, Faults: w.kubernetes})
+	if err != nil {
+		api.Kill()
+		return err
+	}
 	playing, stop := context.WithCancel(context.Background())
-	k := &cluster{api: api, stop: stop, done: make(chan struct{})}
+	k := &cluster{api: api, proxy: proxy, stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(k.done)
 		w.check("kubernetes of "+host.Name, control.Run(playing, c))
@@ -128,7 +134,7 @@ func (w *world) play(host hosts.Info, api *apiserver.Cluster, c control.Config) 
 	w.mu.Lock()
 	w.clusters[host.ID] = k
 	w.mu.Unlock()
-	h.Forward(6443, api.Address)
+	h.Serve(6443, proxy.Serve)
 	return nil
 }
 

@@ -33,6 +33,7 @@ type Info struct {
 	Started   time.Time `json:"started"`
 	OpenStack string    `json:"openstack"` // base URL of the APIs
 	Mirror    string    `json:"mirror"`
+	Control   string    `json:"control"`  // where faults are added, for Remote
 	Git       string    `json:"git"`      // URL of the repository of spokes
 	SSHPort   int       `json:"ssh_port"` // of the servers' floating addresses
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/apiproxy"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/apiserver"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/control"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/gitserver"
@@ -138,8 +139,12 @@ func (s *Lab) start() (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+	control, err := s.serve(s.control())
+	if err != nil {
+		return Info{}, err
+	}
 	i := Info{Dir: s.dir, Site: filepath.Join(s.dir, "site"), PID: os.Getpid(), Started: time.Now(),
-		OpenStack: "http://" + api, Mirror: "http://" + files, Git: s.Git.URL(repository), SSHPort: s.world.sshPort}
+		OpenStack: "http://" + api, Control: "http://" + control, Mirror: "http://" + files, Git: s.Git.URL(repository), SSHPort: s.world.sshPort}
 	return i, writeSite(i, password, keys)
 }
 
@@ -182,7 +187,7 @@ func (s *Lab) startCloud(password string, keys gitKeys) error {
 		return err
 	}
 	w := &world{sshPort: s.port.Addr().(*net.TCPAddr).Port, servers: make(map[string]openstack.ServerInfo), clusters: make(map[string]*cluster),
-		turns: make(map[string]chan struct{}), fail: s.defect}
+		turns: make(map[string]chan struct{}), kubernetes: apiproxy.NewFaults(), played: control.NewFaults(), fail: s.defect}
 	kubernetes := filepath.Join(s.dir, "kubernetes")
 	w.fleet = hosts.New(hosts.Config{
 		BootDelay: 200 * time.Millisecond,

@@ -7,7 +7,10 @@ import (
 	"sync"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/apiproxy"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/control"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/inject"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
 )
 
@@ -44,6 +47,9 @@ type world struct {
 	servers  map[string]openstack.ServerInfo
 	clusters map[string]*cluster // by the id of the host
 	turns    map[string]chan struct{}
+
+	kubernetes *inject.Set[apiproxy.Fault]
+	played     *control.Faults
 }
 
 // server follows what happens to a server.

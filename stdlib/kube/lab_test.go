@@ -36,13 +36,14 @@ import (
 var lab struct {
 	once    sync.Once
 	cluster *apiserver.Cluster
-	faults  control.Faults
+	faults  *control.Faults
 	err     error
 	dir     string
 	stop    func() error // ends what plays the kubelet
 }
 
 func TestMain(m *testing.M) {
+	lab.faults = control.NewFaults()
 	code := m.Run()
 	if lab.stop != nil {
 		if err := lab.stop(); err != nil {
@@ -99,7 +100,7 @@ func play(t testing.TB) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- control.Run(ctx, control.Config{REST: conf, Faults: &lab.faults, Pace: control.Pace{Pod: 50 * time.Millisecond, Finish: 50 * time.Millisecond}})
+		ended <- control.Run(ctx, control.Config{REST: conf, Faults: lab.faults, Pace: control.Pace{Pod: 50 * time.Millisecond, Finish: 50 * time.Millisecond}})
 	}()
 	lab.stop = func() error {
 		cancel()
@@ -388,7 +389,7 @@ func limit(t *testing.T, namespace, resource string, n int) error {
 
 func TestScripts(t *testing.T) {
 	var c counter
-	lab.faults.Add(control.Rule{Kind: "Pod", Name: "fails-*", Action: control.Fail, Reason: "Error", Message: "it was told to"})
+	lab.faults.Add(control.Rule{Kind: "Pod", Name: "fails-*", Count: -1, Action: control.Fail, Reason: "Error", Message: "it was told to"})
 	startest.Run(t, "testdata/*.star", startest.Options{Modules: []*builtin.Module{module(t, kube.Config{Wrap: c.wrap})}, Globals: globals(t, &c)})
 }
 

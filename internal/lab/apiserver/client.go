@@ -1,7 +1,9 @@
 package apiserver
 
 import (
+	"crypto/tls"
 	"encoding/base64"
+	"path/filepath"
 	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -53,4 +55,11 @@ func (c *Cluster) Kubeconfig(server, user string, groups ...string) ([]byte, err
 		return nil, fault.Wrap("writing", "a kubeconfig", err)
 	}
 	return text, nil
+}
+
+// Serving returns the certificate that the API server shows, with its key, for
+// what stands in front of it.
+func (c *Cluster) Serving() (tls.Certificate, error) {
+	pki := filepath.Join(c.dir, "pki")
+	return tls.LoadX509KeyPair(filepath.Join(pki, "apiserver.crt"), filepath.Join(pki, "apiserver.key"))
 }

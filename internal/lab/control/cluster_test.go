@@ -182,7 +182,7 @@ func TestClusterLifecycle(t *testing.T) {
 	l.settled(1, 1, "v1.38.0")
 
 	// A lost machine, and one that doesn't boot.
-	l.faults.Add(control.Rule{Kind: "OpenStackMachine", Name: "spoke-workers-*", Action: control.Fail, Message: "No valid host was found."})
+	l.faults.Add(control.Rule{Count: -1, Kind: "OpenStackMachine", Name: "spoke-workers-*", Action: control.Fail, Message: "No valid host was found."})
 	l.patch(`{"spec": {"topology": {"workers": {"machineDeployments": [{"class": "worker", "name": "workers", "replicas": 2, "deletion": {"order": "Oldest"}}]}}}}`)
 	l.await("the machine that doesn't boot", func() error {
 		list, err := l.client.Resource(machinesAt).Namespace("default").List(l.ctx, metav1.ListOptions{})
@@ -197,7 +197,7 @@ func TestClusterLifecycle(t *testing.T) {
 		return errWant
 	})
 	l.until(spoke, "Available", "False")
-	l.faults.Clear()
+	l.faults.Clear("")
 	l.settled(1, 2, "v1.38.0")
 	l.faults.Add(control.Rule{Kind: "OpenStackMachine", Name: "spoke-workers-*", Action: control.Lose, Count: 1})
 	l.nudge("openstackmachines", l.machines(false)[0])

@@ -101,7 +101,7 @@ func Run(ctx context.Context, c Config) error {
 		c.Clock = clock.RealClock{}
 	}
 	if c.Faults == nil {
-		c.Faults = new(Faults)
+		c.Faults = NewFaults()
 	}
 	if c.Repository == nil {
 		c.Repository = func(string) (string, bool) { return "", false }

@@ -51,7 +51,7 @@ func newLab(t *testing.T, change func(*control.Config)) *lab {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cluster.Stop() })
-	l := &lab{t: t, ctx: ctx, cluster: cluster, faults: new(control.Faults), repos: map[string]string{}}
+	l := &lab{t: t, ctx: ctx, cluster: cluster, faults: control.NewFaults(), repos: map[string]string{}}
 	rest, err := cluster.Control()
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,10 @@ package control
 
 import (
 	"path"
-	"sync"
+	"slices"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/inject"
 )
 
 // An Action is what a fault does to an object.
@@ -16,60 +19,51 @@ const (
 	Lose  Action = "lose"  // the machine is gone, as if its host had died
 )
 
-// A Rule makes objects misbehave. Kind and Name are patterns as path.Match has them; an empty
-// one matches all.
+// A Rule makes objects misbehave. The first that matches and isn't used up counts.
 type Rule struct {
-	Kind      string // "Pod", "Certificate", "OpenStackMachine", "Application", ...
-	Namespace string
-	Name      string
-	Action    Action
-	Reason    string // of the condition that tells of it
-	Message   string
-	Count     int // how often it acts; 0 is always
+	ID        string `json:"id" doc:"name to clear it by; made up if empty"`
+	Kind      string `json:"kind,omitempty" doc:"pattern of the object's kind: Pod, Certificate, OpenStackMachine, Application, ...; any if empty"`
+	Namespace string `json:"namespace,omitempty" doc:"pattern of its namespace; any if empty"`
+	Name      string `json:"name,omitempty" doc:"pattern of its name; any if empty"`
+	Skip      int    `json:"skip,omitempty" doc:"looks at matching objects to let pass first"`
+	Count     int    `json:"count,omitempty" doc:"how often it acts; 0 is once, -1 always, which is until it is cleared"`
+	Chance    int    `json:"chance,omitempty" doc:"at how many of 100 looks; 0 is all"`
+
+	Action  Action `json:"action" doc:"stall (no progress), fail, flap (ready and unready by turns) or lose (the machine is gone)"`
+	Reason  string `json:"reason,omitempty" doc:"reason of the condition that tells of it"`
+	Message string `json:"message,omitempty" doc:"message of that condition"`
+
+	Hits int `json:"hits"` // how often it acted
 }
 
-// Faults is a set of rules that may change while the lab runs. The zero value has none.
-type Faults struct {
-	mu    sync.Mutex
-	rules []*Rule
+// Faults is a set of rules that may change while the lab runs.
+type Faults struct{ *inject.Set[Rule] }
+
+// NewFaults returns a set without rules.
+func NewFaults() *Faults {
+	return &Faults{inject.New("controllers", func(r *Rule) inject.Turns {
+		return inject.Turns{ID: &r.ID, Skip: &r.Skip, Count: &r.Count, Chance: &r.Chance, Hits: &r.Hits}
+	})}
 }
 
-// Add adds a rule. The first that matches counts.
-func (f *Faults) Add(r Rule) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.rules = append(f.rules, &r)
-}
-
-// Clear removes all rules.
-func (f *Faults) Clear() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.rules = nil
+// Inject adds a rule and returns its id. The error is of kind Invalid.
+func (f *Faults) Inject(r Rule) (string, error) {
+	for name, pattern := range map[string]string{"kind": r.Kind, "namespace": r.Namespace, "name": r.Name} {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return "", fault.New(fault.Invalid, "%s: %q is no pattern", name, pattern)
+		}
+	}
+	if !slices.Contains([]Action{Stall, Fail, Flap, Lose}, r.Action) {
+		return "", fault.New(fault.Invalid, "action is stall, fail, flap or lose, not %q", r.Action)
+	}
+	return f.Add(r), nil
 }
 
 // take returns the first rule with one of the actions that matches o, and counts it.
 func (f *Faults) take(o *object, actions ...Action) *Rule {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i, r := range f.rules {
-		if !match(r.Kind, o.GetKind()) || !match(r.Namespace, o.GetNamespace()) || !match(r.Name, o.GetName()) {
-			continue
-		}
-		for _, a := range actions {
-			if r.Action != a {
-				continue
-			}
-			taken := *r
-			if r.Count > 0 {
-				if r.Count--; r.Count == 0 {
-					f.rules = append(f.rules[:i:i], f.rules[i+1:]...)
-				}
-			}
-			return &taken
-		}
-	}
-	return nil
+	return f.Take(func(r *Rule) bool {
+		return slices.Contains(actions, r.Action) && match(r.Kind, o.GetKind()) && match(r.Namespace, o.GetNamespace()) && match(r.Name, o.GetName())
+	})
 }
 
 func match(pattern, name string) bool {

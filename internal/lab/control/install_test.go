@@ -72,13 +72,13 @@ func (l *lab) awaitWaiting(namespace string, want ...string) {
 
 func TestWebhooksAnswerOnlyOnceTheyRun(t *testing.T) {
 	l := newLab(t, nil)
-	l.faults.Add(control.Rule{Kind: "Pod", Namespace: "cert-manager", Name: "cert-manager-webhook-*", Action: control.Stall, Message: "Back-off pulling image \"webhook\""})
+	l.faults.Add(control.Rule{Count: -1, Kind: "Pod", Namespace: "cert-manager", Name: "cert-manager-webhook-*", Action: control.Stall, Message: "Back-off pulling image \"webhook\""})
 	l.apply(upstream(t, certManagerURL), "")
 	l.until("apps/v1 Deployment cert-manager/cert-manager", "Available", "True")
 	l.until("apps/v1 Deployment cert-manager/cert-manager-webhook", "Available", "False")
 	l.awaitWaiting("cert-manager", "cert-manager-webhook-", "ImagePullBackOff", "Back-off pulling image")
 	l.denied(issuer, "failed calling webhook", "connection refused")
-	l.faults.Clear()
+	l.faults.Clear("")
 	l.until("apps/v1 Deployment cert-manager/cert-manager-webhook", "Available", "True")
 	l.apply(issuer, "")
 	l.until("cert-manager.io/v1 Issuer default/own", "Ready", "True")
@@ -89,11 +89,11 @@ func TestWebhooksAnswerOnlyOnceTheyRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.faults.Add(control.Rule{Kind: "Certificate", Name: "capi-serving-cert", Action: control.Stall})
+	l.faults.Add(control.Rule{Count: -1, Kind: "Certificate", Name: "capi-serving-cert", Action: control.Stall})
 	l.apply(string(raw), "")
 	l.awaitWaiting("capi-system", `secret "capi-webhook-service-cert" not found`)
 	l.until("cert-manager.io/v1 Certificate capi-system/capi-serving-cert", "Ready", "False DoesNotExist")
-	l.faults.Clear()
+	l.faults.Clear("")
 	l.until("cert-manager.io/v1 Certificate capi-system/capi-serving-cert", "Ready", "True")
 	l.awaitWaiting("capi-system", "CrashLoopBackOff", "${CAPI_DIAGNOSTICS_ADDRESS")
 	l.denied(spokeCluster, "failed calling webhook", "connection refused")

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
 func parseObject(t *testing.T, text string) *object {
@@ -16,9 +18,9 @@ func parseObject(t *testing.T, text string) *object {
 }
 
 func TestFaultsAreTaken(t *testing.T) {
-	var f Faults
+	f := NewFaults()
 	f.Add(Rule{Kind: "Machine", Name: "spoke-*", Action: Lose, Count: 2})
-	f.Add(Rule{Kind: "Pod", Action: Stall, Reason: "ErrImagePull"})
+	f.Add(Rule{Kind: "Pod", Count: -1, Action: Stall, Reason: "ErrImagePull"})
 	machine := parseObject(t, `{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"namespace": "default", "name": "spoke-1"}}`)
 	pod := parseObject(t, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "a"}}`)
 	if f.take(machine, Stall) != nil {
@@ -34,9 +36,17 @@ func TestFaultsAreTaken(t *testing.T) {
 	} else if reason, message := r.because("Default", "text"); reason != "ErrImagePull" || message != "text" {
 		t.Errorf("because %s: %s", reason, message)
 	}
-	f.Clear()
+	f.Clear("")
 	if f.take(pod, Stall) != nil {
 		t.Error("cleared, but taken")
+	}
+}
+
+func TestBadRules(t *testing.T) {
+	for _, r := range []Rule{{}, {Action: "luck"}, {Action: Stall, Name: "["}} {
+		if _, err := NewFaults().Inject(r); fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%+v: %v", r, err)
+		}
 	}
 }
 

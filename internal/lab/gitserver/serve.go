@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -72,7 +73,7 @@ func (s *Server) serve(conn net.Conn) {
 		if err != nil {
 			continue
 		}
-		work.Go(func() { s.session(ctx, ch, reqs, []byte(sc.Permissions.Extensions["key"])) })
+		work.Go(func() { s.session(ctx, conn, ch, reqs, []byte(sc.Permissions.Extensions["key"])) })
 	}
 	cancel()
 	work.Wait()
@@ -105,7 +106,7 @@ func (s *Server) rights(repo string, key []byte) (who string, read, write bool) 
 }
 
 // session runs the one command of a channel.
-func (s *Server) session(ctx context.Context, ch ssh.Channel, requests <-chan *ssh.Request, key []byte) {
+func (s *Server) session(ctx context.Context, conn net.Conn, ch ssh.Channel, requests <-chan *ssh.Request, key []byte) {
 	defer ch.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -125,7 +126,7 @@ func (s *Server) session(ctx context.Context, ch ssh.Channel, requests <-chan *s
 				done = make(chan struct{})
 				go func() {
 					defer close(done)
-					code := s.run(ctx, ch, cmd.Command, version, key)
+					code := s.run(ctx, conn, ch, cmd.Command, version, key)
 					// Fails only if the client has gone.
 					_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(code)}))
 					ch.Close()
@@ -156,7 +157,7 @@ func parse(command string) (service, repo string, ok bool) {
 	return service, repo, (service == "git-upload-pack" || service == "git-receive-pack") && repoName.MatchString(repo)
 }
 
-func (s *Server) run(ctx context.Context, ch ssh.Channel, command, version string, key []byte) int {
+func (s *Server) run(ctx context.Context, conn net.Conn, ch ssh.Channel, command, version string, key []byte) int {
 	service, repo, ok := parse(command)
 	deny := func(who, text string) int {
 		s.note(Access{Repo: repo, Who: who, Service: service, Exit: 1, Denied: true})
@@ -172,6 +173,22 @@ func (s *Server) run(ctx context.Context, ch ssh.Channel, command, version strin
 	}
 	if service == "git-receive-pack" && !write {
 		return deny(who, "The key you are authenticating with has been marked as read only.")
+	}
+	f := s.spoiled(service, repo)
+	if f.DelayMS > 0 && !wait(ctx, time.Duration(f.DelayMS)*time.Millisecond) {
+		return 1
+	}
+	switch {
+	case f.Reset == "before":
+		s.note(Access{Repo: repo, Who: who, Service: service, Exit: 1})
+		conn.Close()
+		return 1
+	case f.Refuse != "":
+		return deny(who, f.Refuse)
+	case f.Race == "early":
+		if err := s.compete(repo, f); err != nil {
+			return deny(who, err.Error())
+		}
 	}
 	s.mu.Lock()
 	s.seq++
@@ -197,9 +214,13 @@ func (s *Server) run(ctx context.Context, ch ssh.Channel, command, version strin
 		_ = cmd.Process.Kill()
 	})
 	defer stop()
+	var sent io.Reader = ch
+	if f.Race == "late" {
+		sent = &late{r: ch, do: func() error { return s.compete(repo, f) }}
+	}
 	var feed sync.WaitGroup
 	feed.Go(func() {
-		_, _ = io.Copy(io.MultiWriter(commands, in), ch) // ends with either side; git sees nothing that commands has not
+		_, _ = io.Copy(io.MultiWriter(commands, in), sent) // ends with either side; git sees nothing that commands has not
 		in.Close()
 	})
 	code := 0
@@ -215,6 +236,9 @@ func (s *Server) run(ctx context.Context, ch ssh.Channel, command, version strin
 	s.note(Access{Repo: repo, Who: who, Service: service, Exit: code})
 	if service == "git-receive-pack" {
 		s.record(repo, who, tag, commands.list())
+	}
+	if f.Reset == "after" {
+		conn.Close()
 	}
 	answer.release()
 	// Wait for the feeder without waiting for the client: closing the channel

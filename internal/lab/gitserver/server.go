@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/inject"
 )
 
 // Options of a server; every field may be left out.
@@ -39,6 +40,7 @@ type Server struct {
 	now      func() time.Time
 	listener net.Listener
 	signer   ssh.Signer
+	faults   *inject.Set[Fault]
 
 	work sync.WaitGroup
 
@@ -85,7 +87,7 @@ func New(dir string, opts Options) (*Server, error) {
 	fail := func(kind fault.Kind, err error) (*Server, error) {
 		return nil, &fault.Error{Op: "starting git server", Target: "gitserver", Kind: kind, Err: err}
 	}
-	s := &Server{dir: dir, git: opts.Git, now: opts.Now, conns: map[net.Conn]struct{}{}, keys: map[string][]deployKey{}}
+	s := &Server{dir: dir, git: opts.Git, now: opts.Now, conns: map[net.Conn]struct{}{}, keys: map[string][]deployKey{}, faults: newFaults()}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -33,22 +33,55 @@ const (
 type Drop struct {
 	Command string // a regular expression; "" is every command
 	When    Moment
-	Count   int // how many times; 0 is once
+	Count   int  // how many times; 0 is once
+	Reboot  bool // the host reboots at that moment, too
 }
 
-// Faults returns what is wrong with the host now.
+// Faults returns what SetFaults said, less the drops that are used up.
 func (h *Host) Faults() Faults {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.faults
 }
 
+// health returns all that is wrong with the host.
+func (h *Host) health() Faults {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sick
+}
+
 // SetFaults replaces what is wrong with the host. Connections that stand feel
-// Delay, NoSudo and the state of the disk at once.
+// Delay, NoSudo and the state of the disk at once. What Fleet.Inject says
+// comes on top.
 func (h *Host) SetFaults(f Faults) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.faults = f
+	h.feel()
+}
+
+// ills returns all that is wrong with the host; h.mu is held.
+func (h *Host) ills() Faults {
+	f := h.faults
+	for _, r := range h.fleet.faults.List() {
+		if !r.matches(h) {
+			continue
+		}
+		f.Refuse = f.Refuse || r.Refuse
+		f.Mute = f.Mute || r.Mute
+		f.NoSudo = f.NoSudo || r.NoSudo
+		f.FullDisk = f.FullDisk || r.FullDisk
+		f.ReadOnly = f.ReadOnly || r.ReadOnly
+		f.Delay = max(f.Delay, time.Duration(r.DelayMS)*time.Millisecond)
+	}
+	return f
+}
+
+// feel applies what is wrong with the host; h.mu is held.
+func (h *Host) feel() {
+	f := h.ills()
+	h.sick = f
 	h.sys.FS.SetFull(f.FullDisk)
 	h.sys.FS.SetReadOnly(f.ReadOnly)
 	if f.Refuse {
@@ -94,5 +127,9 @@ func (h *Host) takeDrop(command string) *Drop {
 		h.faults.Drops = drops
 		return &d
 	}
-	return nil
+	f := h.fleet.faults.Take(func(f *Fault) bool { return f.Drop != "" && f.matches(h) && f.command.MatchString(command) })
+	if f == nil {
+		return nil
+	}
+	return &Drop{When: f.Drop, Reboot: f.Reboot}
 }

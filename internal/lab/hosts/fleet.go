@@ -17,6 +17,7 @@ import (
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/machine"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/inject"
 )
 
 // A Clock tells the time and waits.
@@ -89,8 +90,9 @@ type Fleet struct {
 	hosts  map[string]*Host
 	routes map[route]*Host
 
-	log   journal
-	turns sync.WaitGroup // hosts that reboot by themselves
+	log    journal
+	faults *inject.Set[Fault]
+	turns  sync.WaitGroup // hosts that reboot by themselves
 }
 
 type route struct {
@@ -103,7 +105,7 @@ func New(cfg Config) *Fleet {
 	if cfg.Clock == nil {
 		cfg.Clock = systemClock{}
 	}
-	return &Fleet{cfg: cfg, hosts: map[string]*Host{}, routes: map[route]*Host{}, log: journal{w: cfg.Log}}
+	return &Fleet{cfg: cfg, hosts: map[string]*Host{}, routes: map[route]*Host{}, log: journal{w: cfg.Log}, faults: newFaults()}
 }
 
 // Boot creates a host and powers it on. It returns at once: the SSH server
@@ -150,6 +152,9 @@ func (f *Fleet) Boot(spec Spec) (*Host, error) {
 		f.routes[route{a.Network, a.IP}] = h
 	}
 	f.mu.Unlock()
+	h.mu.Lock()
+	h.feel()
+	h.mu.Unlock()
 	h.Start()
 	return h, nil
 }

@@ -40,7 +40,8 @@ type Host struct {
 	frozen    bool
 	booted    bool // once, so cloud-init is through with its first run
 	keys      []ssh.Signer
-	faults    Faults
+	faults    Faults                  // what SetFaults said
+	sick      Faults                  // all that is wrong
 	listeners map[string]net.Listener // nil while the host is down
 	services  map[int]func(net.Conn)
 	conns     map[net.Conn]struct{}
@@ -65,7 +66,7 @@ func newHost(f *Fleet, spec Spec) (*Host, error) {
 		MemoryMB: spec.MemoryMB, CPUs: spec.CPUs, Clock: f.cfg.Clock, HostKeys: authorized(keys, spec.Hostname),
 		Egress:     func() bool { return f.cfg.Egress != nil && f.cfg.Egress(spec.ID) },
 		Dial:       h.dial,
-		RefuseSudo: func() bool { return h.Faults().NoSudo },
+		RefuseSudo: func() bool { return h.health().NoSudo },
 		Reboot:     h.rebootItself,
 		Console:    h.console.print,
 	}

@@ -36,7 +36,7 @@ func (h *Host) listenAt(addr string) error {
 	if _, ok := h.listeners[addr]; ok {
 		return nil
 	}
-	if !h.up || h.faults.Refuse {
+	if !h.up || h.sick.Refuse {
 		// Whether the address is free is told now rather than at boot.
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
@@ -170,7 +170,7 @@ func (h *Host) dial(ctx context.Context, address string) (net.Conn, error) {
 	if port == 22 && serve == nil {
 		serve = target.sshd
 	}
-	refused := serve == nil || port == 22 && target.faults.Refuse
+	refused := serve == nil || port == 22 && target.sick.Refuse
 	up := target.up
 	target.mu.Unlock()
 	switch {
@@ -294,7 +294,7 @@ func (h *Host) pass() error {
 	for h.frozen && h.up {
 		h.changed.Wait()
 	}
-	delay, power, up := h.faults.Delay, h.power, h.up
+	delay, power, up := h.sick.Delay, h.power, h.up
 	h.mu.Unlock()
 	if !up {
 		return net.ErrClosed

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/pkg/sftp"
@@ -16,7 +17,7 @@ import (
 
 // session serves one session channel: an exec, a shell or a subsystem.
 func (c *connection) session(nc ssh.NewChannel) {
-	limit := c.host.Faults().MaxSessions
+	limit := c.host.health().MaxSessions
 	if limit == 0 {
 		limit = defaultMaxSessions
 	}
@@ -47,6 +48,8 @@ type session struct {
 	env    map[string]string
 	kind   string // exec, shell or sftp
 	begun  chan string
+
+	dropped sync.Once
 }
 
 // requests answers what the client asks for, until the channel closes.
@@ -132,7 +135,7 @@ func (s *session) exec(command string) {
 	h := s.host
 	drop := h.takeDrop(command)
 	if drop != nil && drop.When == BeforeEffect {
-		s.conn.Close()
+		s.drop(drop)
 		return
 	}
 	u, ok := h.sys.LookupUser(s.user)
@@ -185,7 +188,7 @@ func (s *session) exec(command string) {
 	}
 	h.fleet.log.add(record)
 	if drop != nil {
-		s.conn.Close()
+		s.drop(drop)
 		return
 	}
 	// What fails from here on fails because the client has gone.
@@ -210,9 +213,19 @@ type output struct {
 	drop *Drop
 }
 
+// drop breaks the connection, which both outputs and the end of a command may ask for.
+func (s *session) drop(d *Drop) {
+	s.dropped.Do(func() {
+		if d.Reboot {
+			s.host.rebootItself(false)
+		}
+		s.conn.Close()
+	})
+}
+
 func (o *output) Write(b []byte) (int, error) {
 	if o.drop != nil && o.drop.When == OnOutput {
-		o.s.conn.Close()
+		o.s.drop(o.drop)
 		return 0, io.ErrClosedPipe
 	}
 	if o.drop != nil {

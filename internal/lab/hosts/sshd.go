@@ -28,7 +28,7 @@ const defaultMaxSessions = 10
 // sshd serves one connection until it ends.
 func (h *Host) sshd(conn net.Conn) {
 	h.mu.Lock()
-	power, mute := h.power, h.faults.Mute
+	power, mute := h.power, h.sick.Mute
 	keys := h.keys
 	h.mu.Unlock()
 	if mute {

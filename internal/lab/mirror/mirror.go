@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/inject"
 )
 
 // A Request is one request that the mirror answered.
@@ -39,69 +40,41 @@ const (
 	Corrupt Action = "corrupt" // one byte differs
 	Missing Action = "missing" // 404
 	Refuse  Action = "refuse"  // 503
-	Slow    Action = "slow"    // the answer waits for the rule's Delay
+	Slow    Action = "slow"    // the answer waits for the fault's delay
 	Reset   Action = "reset"   // the connection is reset after half of the bytes
 )
 
-// A Rule makes downloads fail. Path is a pattern as path.Match has it, for the whole path or its
-// last element.
-type Rule struct {
-	Path   string
-	Action Action
-	Delay  time.Duration
-	Count  int // how often it acts; 0 is always
+// A Fault makes downloads fail. Each gets the first that matches and isn't used up.
+type Fault struct {
+	ID     string `json:"id" doc:"name to clear it by; made up if empty"`
+	Path   string `json:"path,omitempty" doc:"pattern of the upstream's /host/path or of its last element; any if empty"`
+	Skip   int    `json:"skip,omitempty" doc:"matching downloads to let pass first"`
+	Count  int    `json:"count,omitempty" doc:"how often; 0 is once, -1 always"`
+	Chance int    `json:"chance,omitempty" doc:"at how many of 100 matching downloads; 0 is all"`
+
+	Action     Action `json:"action,omitempty" doc:"corrupt (one byte differs), missing (404), refuse (503), slow (with delay_ms) or reset (after half of the bytes)"`
+	Status     int    `json:"status,omitempty" doc:"answer with this"`
+	RetryAfter string `json:"retry_after,omitempty" doc:"header of an answer by status or refuse: seconds, an HTTP date, or +2s for the date in 2 s"`
+	DelayMS    int    `json:"delay_ms,omitempty" doc:"wait before the answer"`
+
+	Hits int `json:"hits"` // how often it acted
 }
 
 // A Server is the mirror: an http.Handler that may be used by many goroutines.
 type Server struct {
 	mu       sync.Mutex
 	requests []Request
-	rules    []*Rule
+	faults   *inject.Set[Fault]
 }
 
 // New returns a mirror without faults.
-func New() *Server { return &Server{} }
+func New() *Server { return &Server{faults: newFaults()} }
 
 // Requests returns the requests that were answered so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests...)
-}
-
-// Add adds a rule. The first that matches counts.
-func (s *Server) Add(r Rule) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rules = append(s.rules, &r)
-}
-
-// Clear removes all rules.
-func (s *Server) Clear() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rules = nil
-}
-
-// take returns the rule that applies to a path, and counts it.
-func (s *Server) take(name string) Rule {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, r := range s.rules {
-		whole, _ := path.Match(r.Path, name)
-		last, _ := path.Match(r.Path, path.Base(name))
-		if !whole && !last {
-			continue
-		}
-		taken := *r
-		if r.Count > 0 {
-			if r.Count--; r.Count == 0 {
-				s.rules = append(s.rules[:i:i], s.rules[i+1:]...)
-			}
-		}
-		return taken
-	}
-	return Rule{}
 }
 
 // ServeHTTP answers GET and HEAD, with ranges.
@@ -116,27 +89,34 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(counted, "only GET and HEAD", http.StatusMethodNotAllowed)
 		return
 	}
-	rule := s.take(r.URL.Path)
+	f := s.take(r.URL.Path)
 	content, err := Content("https:/" + r.URL.Path)
-	switch {
-	case rule.Action == Missing || err != nil:
-		http.Error(counted, "404: not found", http.StatusNotFound)
-		return
-	case rule.Action == Refuse:
-		http.Error(counted, "503: the mirror is out of order", http.StatusServiceUnavailable)
-		return
-	case rule.Action == Slow:
-		timer := time.NewTimer(rule.Delay)
+	if f.DelayMS > 0 {
+		timer := time.NewTimer(time.Duration(f.DelayMS) * time.Millisecond)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
 		case <-r.Context().Done():
 			return
 		}
-	case rule.Action == Corrupt:
+	}
+	if f.RetryAfter != "" {
+		counted.Header().Set("Retry-After", inject.RetryAfter(f.RetryAfter))
+	}
+	switch {
+	case f.Action == Missing || err != nil:
+		http.Error(counted, "404: not found", http.StatusNotFound)
+		return
+	case f.Action == Refuse:
+		http.Error(counted, "503: the mirror is out of order", http.StatusServiceUnavailable)
+		return
+	case f.Status != 0:
+		http.Error(counted, "the mirror was told to answer so", f.Status)
+		return
+	case f.Action == Corrupt:
 		content = append([]byte(nil), content...)
 		content[len(content)/2] ^= 1
-	case rule.Action == Reset:
+	case f.Action == Reset:
 		counted.Header().Set("Content-Length", itoa(len(content)))
 		_, _ = counted.Write(content[:len(content)/2])
 		// It makes the server drop the connection instead of ending the answer.

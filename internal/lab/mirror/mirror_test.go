@@ -191,10 +191,15 @@ func TestFaults(t *testing.T) {
 	}
 	path := "/" + strings.TrimPrefix(cloudImage, "https://")
 
-	m.Add(mirror.Rule{Path: path, Action: mirror.Corrupt, Count: 1})
-	m.Add(mirror.Rule{Path: "*.qcow2", Action: mirror.Missing, Count: 1})
-	m.Add(mirror.Rule{Path: "*.qcow2", Action: mirror.Refuse, Count: 1})
-	m.Add(mirror.Rule{Path: "*.qcow2", Action: mirror.Reset, Count: 1})
+	inject := func(f mirror.Fault) {
+		if _, err := m.Inject(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inject(mirror.Fault{Path: path, Action: mirror.Corrupt})
+	inject(mirror.Fault{Path: "*.qcow2", Action: mirror.Missing})
+	inject(mirror.Fault{Path: "*.qcow2", Action: mirror.Refuse})
+	inject(mirror.Fault{Path: "*.qcow2", Action: mirror.Reset})
 	if content, status, err := get(server, cloudImage, ""); err != nil || status != http.StatusOK || len(content) != len(whole) || bytes.Equal(content, whole) {
 		t.Errorf("corrupt: status %d, %d bytes, %v", status, len(content), err)
 	}
@@ -215,12 +220,14 @@ func TestFaults(t *testing.T) {
 	}
 
 	const delay = 150 * time.Millisecond
-	m.Add(mirror.Rule{Path: "*.qcow2", Action: mirror.Slow, Delay: delay})
+	inject(mirror.Fault{Path: "*.qcow2", Action: mirror.Slow, DelayMS: int(delay.Milliseconds()), Count: -1})
 	start := time.Now()
 	if content, _, err := get(server, cloudImage, ""); err != nil || !bytes.Equal(content, whole) || time.Since(start) < delay {
 		t.Errorf("slow: %d bytes after %v, %v", len(content), time.Since(start), err)
 	}
-	m.Clear()
+	if n := m.ClearFaults(""); n != 5 {
+		t.Errorf("%d faults were cleared", n)
+	}
 	if _, status, err := get(server, cloudImage, ""); err != nil || status != http.StatusOK {
 		t.Errorf("cleared: status %d, %v", status, err)
 	}
@@ -243,5 +250,27 @@ func TestFaults(t *testing.T) {
 		t.Errorf("a POST: %v, %v", response, err)
 	} else {
 		_ = response.Body.Close()
+	}
+}
+
+func TestStatusFault(t *testing.T) {
+	m := mirror.New()
+	server := httptest.NewServer(m)
+	defer server.Close()
+	if _, err := m.Inject(mirror.Fault{Status: http.StatusTooManyRequests, RetryAfter: "+2s"}); err != nil {
+		t.Fatal(err)
+	}
+	response, err := server.Client().Get(server.URL + "/" + strings.TrimPrefix(cloudImage, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if _, err := http.ParseTime(response.Header.Get("Retry-After")); response.StatusCode != http.StatusTooManyRequests || err != nil {
+		t.Errorf("status %d, %v", response.StatusCode, err)
+	}
+	for _, f := range []mirror.Fault{{}, {Action: "luck"}, {Status: 42}, {Action: mirror.Slow}, {Path: "[", Action: mirror.Refuse}} {
+		if _, err := m.Inject(f); fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%+v: %v", f, err)
+		}
 	}
 }

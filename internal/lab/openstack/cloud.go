@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"git.vanillacore.net/govstack/gsrun/internal/lab/inject"
 )
 
 // doc is a JSON object, as resources are kept and sent.
@@ -38,7 +40,7 @@ type Cloud struct {
 
 	notices  notices
 	log      requestLog
-	faults   faults
+	faults   *inject.Set[Fault]
 	routes   map[string][]route
 	inFlight sync.WaitGroup // timers that are firing
 }
@@ -48,7 +50,7 @@ type Cloud struct {
 // mistake in the program.
 func New(cfg Config) *Cloud {
 	cfg = cfg.withDefaults()
-	c := &Cloud{cfg: cfg, clock: cfg.Clock, ids: newIDSource(cfg.Seed), hidden: map[string]time.Time{}}
+	c := &Cloud{cfg: cfg, clock: cfg.Clock, ids: newIDSource(cfg.Seed), hidden: map[string]time.Time{}, faults: newFaults()}
 	c.notices.start()
 	c.log.writer = cfg.RequestLog
 	c.identity = newIdentity()

@@ -1,47 +1,53 @@
 package openstack
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"regexp"
-	"strconv"
-	"sync"
+	"slices"
+	"strings"
 	"time"
+
+	"git.vanillacore.net/govstack/gsrun/internal/lab/inject"
 )
 
 // Fault makes matching requests go wrong. A request gets the first fault that matches and isn't used up.
 type Fault struct {
-	ID      string `json:"id"`                // made up if empty
-	Service string `json:"service,omitempty"` // identity, compute, network, image; empty for any
-	Method  string `json:"method,omitempty"`  // empty or * for any
-	Path    string `json:"path,omitempty"`    // regular expression, searched in the path with the query
-	Skip    int    `json:"skip,omitempty"`    // matching requests to let pass first
-	Count   int    `json:"count,omitempty"`   // how often; 0 is once, -1 always
+	ID      string `json:"id" doc:"name to clear it by; made up if empty"`
+	Service string `json:"service,omitempty" doc:"identity, compute, network or image; any if empty"`
+	Method  string `json:"method,omitempty" doc:"HTTP method; any if empty"`
+	Path    string `json:"path,omitempty" doc:"regular expression, searched in the path with the query"`
+	Skip    int    `json:"skip,omitempty" doc:"matching requests to let pass first"`
+	Count   int    `json:"count,omitempty" doc:"how often; 0 is once, -1 always"`
+	Chance  int    `json:"chance,omitempty" doc:"at how many of 100 matching requests; 0 is all"`
 
-	Status     int    `json:"status,omitempty"`      // answer with this instead of asking the service
-	RetryAfter string `json:"retry_after,omitempty"` // header of that answer
-	Body       string `json:"body,omitempty"`        // of that answer; default: an error in the service's own form
-	Effect     bool   `json:"effect,omitempty"`      // the request takes effect before Status is answered
-	Reset      string `json:"reset,omitempty"`       // "before" or "after" the effect the connection is reset
-	DelayMS    int    `json:"delay_ms,omitempty"`    // wait before anything else
-	HideMS     int    `json:"hide_ms,omitempty"`     // what the request creates isn't listed for so long
-	Expire     bool   `json:"expire,omitempty"`      // the request's token expires before it is looked at
-	Outcome    string `json:"outcome,omitempty"`     // "error": the server that the request creates ends in ERROR
+	Status     int    `json:"status,omitempty" doc:"answer with this instead of asking the service"`
+	RetryAfter string `json:"retry_after,omitempty" doc:"header of that answer: seconds, an HTTP date, or +2s for the date in 2 s"`
+	Body       string `json:"body,omitempty" doc:"body of that answer; default: an error in the service's own form"`
+	Quota      bool   `json:"quota,omitempty" doc:"answer as if a quota were used up"`
+	Effect     bool   `json:"effect,omitempty" doc:"the request takes effect before status is answered"`
+	Reset      string `json:"reset,omitempty" doc:"before or after: when the connection is reset, seen from the effect"`
+	DelayMS    int    `json:"delay_ms,omitempty" doc:"wait before anything else"`
+	HideMS     int    `json:"hide_ms,omitempty" doc:"what the request creates isn't listed for so long"`
+	Expire     bool   `json:"expire,omitempty" doc:"the request's token expires before it is looked at"`
+	Outcome    string `json:"outcome,omitempty" doc:"error: the server that the request creates ends in ERROR"`
 
 	Hits int `json:"hits"` // how often it was applied, kept by the Cloud
 
 	path *regexp.Regexp
 }
 
+func newFaults() *inject.Set[Fault] {
+	return inject.New("openstack", func(f *Fault) inject.Turns {
+		return inject.Turns{ID: &f.ID, Skip: &f.Skip, Count: &f.Count, Chance: &f.Chance, Hits: &f.Hits}
+	})
+}
+
 type lagRule struct {
 	kind string // as in State: "network", "server"; empty for any
 	lag  time.Duration
-}
-
-type faults struct {
-	mu    sync.Mutex
-	next  int
-	rules []*Fault
 }
 
 // Inject adds a fault and returns its id. The error is about a bad regular expression or an unknown word.
@@ -59,45 +65,28 @@ func (c *Cloud) Inject(f Fault) (string, error) {
 	if f.Status != 0 && (f.Status < 200 || f.Status > 599) {
 		return "", fmt.Errorf("a fault's status lies between 200 and 599, not %d", f.Status)
 	}
-	if f.Count == 0 {
-		f.Count = 1
+	if f.Service != "" && !slices.Contains(services[:4], f.Service) {
+		return "", fmt.Errorf("a fault's service is one of %s, not %q", strings.Join(services[:4], ", "), f.Service)
 	}
-	f.Hits = 0
-	c.faults.mu.Lock()
-	defer c.faults.mu.Unlock()
-	c.faults.next++
-	if f.ID == "" {
-		f.ID = "fault-" + strconv.Itoa(c.faults.next)
+	if !f.does() {
+		return "", errors.New("the fault does nothing: give status, quota, reset, delay_ms, hide_ms, expire or outcome")
 	}
-	c.faults.rules = append(c.faults.rules, &f)
-	return f.ID, nil
+	return c.faults.Add(f), nil
+}
+
+// does reports whether the fault makes any difference.
+func (f *Fault) does() bool {
+	return f.Status != 0 || f.Quota || f.Reset != "" || f.DelayMS != 0 || f.HideMS != 0 || f.Expire || f.Outcome != ""
 }
 
 // Faults lists the faults with their hits.
-func (c *Cloud) Faults() []Fault {
-	c.faults.mu.Lock()
-	defer c.faults.mu.Unlock()
-	out := make([]Fault, len(c.faults.rules))
-	for i, f := range c.faults.rules {
-		out[i] = *f
-	}
-	return out
-}
+func (c *Cloud) Faults() []Fault { return c.faults.List() }
 
 // ClearFaults removes one fault, or all for an empty id, and reports how many it has removed.
-func (c *Cloud) ClearFaults(id string) int {
-	c.faults.mu.Lock()
-	defer c.faults.mu.Unlock()
-	var kept []*Fault
-	for _, f := range c.faults.rules {
-		if id != "" && f.ID != id {
-			kept = append(kept, f)
-		}
-	}
-	removed := len(c.faults.rules) - len(kept)
-	c.faults.rules = kept
-	return removed
-}
+func (c *Cloud) ClearFaults(id string) int { return c.faults.Clear(id) }
+
+// SeedFaults makes the chances of the faults repeatable.
+func (c *Cloud) SeedFaults(seed uint64) { c.faults.Seed(seed) }
 
 // SetLag makes lists eventually consistent: what is created from now on isn't listed before lag has passed,
 // though it can be read by its id. kind is a name as in State ("network", "server"); empty means all. A lag
@@ -124,29 +113,15 @@ func (c *Cloud) ExpireTokens() {
 	clear(c.identity.tokens)
 }
 
-func (fs *faults) match(r *request) *Fault {
+// spoiled returns the fault that a request gets, or nil.
+func (c *Cloud) spoiled(r *request) *Fault {
 	if r.service == "lab" {
 		return nil
 	}
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
 	uri := r.http.URL.RequestURI()
-	for _, f := range fs.rules {
-		if f.Count >= 0 && f.Hits >= f.Count ||
-			f.Service != "" && f.Service != r.service ||
-			f.Method != "" && f.Method != "*" && f.Method != r.http.Method ||
-			!f.path.MatchString(uri) {
-			continue
-		}
-		if f.Skip > 0 {
-			f.Skip--
-			continue
-		}
-		f.Hits++
-		applied := *f
-		return &applied
-	}
-	return nil
+	return c.faults.Take(func(f *Fault) bool {
+		return (f.Service == "" || f.Service == r.service) && (f.Method == "" || f.Method == "*" || f.Method == r.http.Method) && f.path.MatchString(uri)
+	})
 }
 
 // prepare does what a fault does before the request is looked at.
@@ -160,9 +135,15 @@ func (c *Cloud) prepare(r *request, f *Fault) {
 
 // answer is the injected one.
 func (f *Fault) answer(r *request) answer {
+	if f.Quota {
+		e := quotaRefusal(r)
+		a := renderRefusal(r, e)
+		a.status = e.status
+		return a
+	}
 	a := answer{status: f.Status, header: http.Header{}}
 	if f.RetryAfter != "" {
-		a.header.Set("Retry-After", f.RetryAfter)
+		a.header.Set("Retry-After", inject.RetryAfter(f.RetryAfter))
 	}
 	if f.Body != "" {
 		a.body = []byte(f.Body)
@@ -192,4 +173,18 @@ func (c *Cloud) conceal(r *request, kind, id string) {
 	if lag > 0 {
 		c.hidden[id] = c.now().Add(lag)
 	}
+}
+
+// quotaRefusal is what a service answers where a quota is used up.
+func quotaRefusal(r *request) *refusal {
+	switch r.service {
+	case "network":
+		what := strings.ReplaceAll(strings.TrimSuffix(path.Base(r.path), "s"), "-", "_")
+		return &refusal{status: 409, kind: "OverQuota", message: "Quota exceeded for resources: ['" + what + "']."}
+	case "image":
+		return &refusal{status: 413, message: "Denying attempt to upload image because it exceeds the quota."}
+	case "compute":
+		return &refusal{status: 403, message: "Quota exceeded for " + path.Base(r.path) + ": the lab was told to answer so"}
+	}
+	return &refusal{status: 403, message: "Unable to create more: it exceeds quota."}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 
 	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
@@ -97,6 +98,19 @@ func TestFaultReset(t *testing.T) {
 	}
 }
 
+// TestFaultQuota has each service refuse in its own form.
+func TestFaultQuota(t *testing.T) {
+	l := newLab(t, nil)
+	l.inject(openstack.Fault{Service: "network", Method: "POST", Quota: true})
+	wantStatus(t, l.tryNetwork("a"), 409, "OverQuota")
+	l.inject(openstack.Fault{Service: "compute", Method: "POST", Quota: true})
+	_, err := keypairs.Create(l.ctx, l.compute, keypairs.CreateOpts{Name: "k"}).Extract()
+	wantStatus(t, err, 403, "Quota exceeded")
+	if names := l.networkNames(); has(names, "a") {
+		t.Errorf("a refused create took effect: %v", names)
+	}
+}
+
 func TestFaultTokenExpires(t *testing.T) {
 	l := newLab(t, nil)
 	n := countReauth(l.demo)
@@ -140,7 +154,7 @@ func TestFaultDelay(t *testing.T) {
 
 func TestBadFaults(t *testing.T) {
 	l := newLab(t, nil)
-	for _, f := range []openstack.Fault{{Path: "("}, {Reset: "never"}, {Outcome: "luck"}, {Status: 42}} {
+	for _, f := range []openstack.Fault{{}, {Path: "(", Status: 500}, {Reset: "never"}, {Outcome: "luck"}, {Status: 42}, {Service: "cpu", Status: 500}} {
 		if _, err := l.cloud.Inject(f); err == nil {
 			t.Errorf("%+v was taken", f)
 		}

@@ -86,7 +86,7 @@ func (c *Cloud) serve(w http.ResponseWriter, hr *http.Request) {
 		http.NotFound(w, hr)
 		return
 	}
-	f := c.faults.match(r)
+	f := c.spoiled(r)
 	r.fault = f
 	var a answer
 	drop := false
@@ -99,12 +99,12 @@ func (c *Cloud) serve(w http.ResponseWriter, hr *http.Request) {
 			return
 		}
 		c.prepare(r, f)
-		takesEffect := f.Reset != "before" && (f.Status == 0 || f.Effect)
+		takesEffect := f.Reset != "before" && (f.Status == 0 && !f.Quota || f.Effect)
 		if takesEffect {
 			a = c.answer(r)
 		}
 		drop = f.Reset != ""
-		if f.Status != 0 {
+		if f.Status != 0 || f.Quota {
 			a = f.answer(r)
 		}
 	}
