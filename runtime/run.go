@@ -104,6 +104,16 @@ func (e *Engine) Run(ctx context.Context, r *Recipe, o Options) (*Result, error)
 
 func (x *run) planning() bool { return x.opts.Door.Mode == effect.Plan }
 
+// stops reports whether err only ends the plan of one step: what depends on it
+// isn't known then.
+func (x *run) stops(err error) bool {
+	if err == nil || !x.planning() {
+		return false
+	}
+	kind := fault.KindOf(err)
+	return kind == fault.Deferred || x.opts.Door.Survey && kind != fault.Cancelled
+}
+
 // ended records how a step ended, and tells the world.
 func (x *run) ended(res StepResult) {
 	x.mu.Lock()
@@ -285,7 +295,7 @@ func (in *inst) outputs(ctx context.Context) (starlark.Value, error) {
 	scope := in.newScope(in.prefix+"outputs", needs)
 	v, err := in.run.engine.threads.Call(effect.With(ctx, scope), scope.Step, fn, nil, in.arguments(fn, in.newCtx(scope, nil, 0), nil))
 	if err != nil {
-		if in.run.planning() && fault.KindOf(err) == fault.Deferred {
+		if in.run.stops(err) {
 			return effect.Unknown{Of: "the outputs of " + in.recipe.Path}, nil
 		}
 		return nil, err

@@ -24,7 +24,7 @@ func (in *inst) step(ctx context.Context, n *node) error {
 	out, err := in.evaluate(ctx, n)
 	res := StepResult{Path: n.scope.Step, Status: OK, Elapsed: door.Clock.Now().Sub(start), Value: out.form, Key: out.key, Files: out.files}
 	switch {
-	case err != nil && x.planning() && fault.KindOf(err) == fault.Deferred:
+	case x.stops(err):
 		res.Status, res.Err = Deferred, &StepError{Step: n.scope.Step, Err: err}
 		n.scope.Stop()
 		out.value, err = effect.Unknown{Of: "the result of step " + n.scope.Step}, nil
@@ -109,7 +109,7 @@ func (in *inst) fanOut(ctx context.Context, n *node) (outcome, error) {
 				return err
 			}
 			out, err := in.finish(effect.With(gctx, scopes[i]), scopes[i], s, item, i)
-			if in.run.planning() && fault.KindOf(err) == fault.Deferred {
+			if in.run.stops(err) {
 				scopes[i].Stop()
 				in.run.opts.Door.Send(effect.Event{Kind: effect.Deferred, Step: scopes[i].Step, Err: err})
 				results[i] = effect.Unknown{Of: "the result of " + scopes[i].Step}
@@ -163,7 +163,7 @@ func (in *inst) newCtx(scope *effect.Scope, item starlark.Value, index int) *ste
 func (in *inst) retrying(ctx context.Context, scope *effect.Scope, s *Step, item starlark.Value, index int) (starlark.Value, error) {
 	for try := 0; ; try++ {
 		v, err := in.once(ctx, scope, s, item, index)
-		if err == nil || try >= s.Retries || !worthRetrying(err) || ctx.Err() != nil {
+		if err == nil || try >= s.Retries || !worthRetrying(err) || ctx.Err() != nil || in.run.opts.Door.Survey {
 			return v, err
 		}
 		pause := time.Second << min(try, 5)
@@ -243,15 +243,7 @@ func (in *inst) used(ctx context.Context, scope *effect.Scope, s *Step) (starlar
 	if err != nil {
 		return nil, at(s.pos, &fault.Error{Kind: fault.Invalid, Hint: fault.HintOf(err), Err: err})
 	}
-	owner := effect.Owner{Site: in.owner.Site, Recipe: s.Use.Path, Instance: in.owner.Instance}
-	switch {
-	case s.Instance == "":
-	case owner.Instance == "":
-		owner.Instance = s.Instance
-	default:
-		owner.Instance += "-" + s.Instance
-	}
-	child := &inst{run: in.run, recipe: s.Use, owner: owner, prefix: scope.Step + "/", needs: []*effect.Scope{scope}}
+	child := &inst{run: in.run, recipe: s.Use, owner: usedOwner(in.owner, s), prefix: scope.Step + "/", needs: []*effect.Scope{scope}}
 	out, err := child.execute(ctx, inputs)
 	// What depends on this step depends on all of the recipe's steps.
 	for _, n := range child.nodes {

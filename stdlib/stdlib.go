@@ -83,3 +83,15 @@ func Close(modules []*builtin.Module) error {
 	}
 	return errors.Join(errs...)
 }
+
+// Keepers returns the modules whose systems keep what recipes make, by the
+// module's name.
+func Keepers(modules []*builtin.Module) map[string]effect.Keeper {
+	out := make(map[string]effect.Keeper)
+	for _, m := range modules {
+		if k, ok := m.Recv.(effect.Keeper); ok {
+			out[m.Name] = k
+		}
+	}
+	return out
+}

@@ -85,6 +85,9 @@ func (a *app) resume(cmd *cobra.Command, run string, f *runFlags) (err error) {
 			if _, err := inputsOf(run, entries); err != nil {
 				return nil, err
 			}
+			if err := destroyedSince(store, run); err != nil {
+				return nil, err
+			}
 			past, err := journal.PastOf(ctx, entries, o.Codec)
 			if err != nil {
 				return nil, err
@@ -114,6 +117,24 @@ func newestUnfinished(store *journal.Store) (string, error) {
 	return runs[0].Run, nil
 }
 
+// destroyedSince returns an error if something was destroyed after a run began:
+// what its finished steps made may be gone.
+func destroyedSince(store *journal.Store, run string) error {
+	runs, err := store.Runs()
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		if r.Run == run {
+			return nil
+		}
+		if r.Verb == journal.VerbDestroy {
+			return fault.Hinted(fault.Invalid, "run the recipe anew: nothing is made twice", "after run %s began, recipe %s was destroyed by run %s", run, r.Recipe, r.Run)
+		}
+	}
+	return nil
+}
+
 // inputsOf returns the inputs that a run was given, if it can be gone on with.
 func inputsOf(run string, entries []journal.Entry) (map[string]string, error) {
 	anew := "run the recipe anew: nothing is made twice"
@@ -122,6 +143,9 @@ func inputsOf(run string, entries []journal.Entry) (map[string]string, error) {
 	}
 	if last := entries[len(entries)-1]; last.Type == journal.TypeEnd && last.Status == "ok" {
 		return nil, fault.Hinted(fault.Invalid, "run the recipe again to see that nothing has changed", "run %s ended well: there is nothing to resume", run)
+	}
+	if entries[0].Verb == journal.VerbDestroy {
+		return nil, fault.Hinted(fault.Invalid, "gsrun destroy lists what is left of it", "run %s is a destroy, which is begun anew instead", run)
 	}
 	var given map[string]string
 	if err := json.Unmarshal(entries[0].Inputs, &given); err != nil || entries[0].Source == "" {

@@ -13,11 +13,12 @@ there, and gsrun changes what isn't as it should be. A second run changes nothin
   gsrun plan recipes/gateway.star --site sites/oslab     show what would change
   gsrun recipes/gateway.star --site sites/oslab          make it so
   gsrun recipes/bootstrap.star --lab                     try it without a cloud
+  gsrun destroy recipes/gateway.star --site sites/oslab  show what would be deleted
 
 Exit codes:
   0    done; for plan: no change, or --detailed-exitcode wasn't given
   1    a step failed
-  2    plan --detailed-exitcode: there are changes
+  2    plan and destroy --detailed-exitcode: there are changes
   3    bad input, recipe or site: nothing was touched
   4    missing rights, an untrusted peer or file, an exhausted quota
   5    a peer couldn't be reached, or didn't answer in time
@@ -39,7 +40,7 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(a.runCmd(), a.planCmd(), a.resumeCmd(), a.checkCmd(), a.graphCmd(), a.explainCmd(), a.runsCmd(), a.docCmd(), a.labCmd(), a.vendorCmd(), a.versionCmd())
+	root.AddCommand(a.runCmd(), a.planCmd(), a.destroyCmd(), a.resumeCmd(), a.checkCmd(), a.graphCmd(), a.explainCmd(), a.runsCmd(), a.docCmd(), a.labCmd(), a.vendorCmd(), a.versionCmd())
 	return root
 }
 

@@ -113,7 +113,7 @@ func (a *app) begin(cmd *cobra.Command, args []string, f *runFlags) (*session, s
 // would mean different things to run and to plan.
 func (a *app) reserved(r *runtime.Recipe) error {
 	for _, in := range r.Inputs {
-		for _, c := range []*cobra.Command{a.runCmd(), a.planCmd()} {
+		for _, c := range []*cobra.Command{a.runCmd(), a.planCmd(), a.destroyCmd()} {
 			if name := strings.ReplaceAll(in.Name, "_", "-"); name == "help" || c.Flags().Lookup(name) != nil {
 				return fault.Hinted(fault.Invalid, "call it something else", "%s has an input called %s, which is a flag of gsrun %s", r.Path, in.Name, c.Name())
 			}

@@ -37,13 +37,13 @@ func (a *app) runsCmd() *cobra.Command {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(runs)
 			}
 			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(t, "RUN\tRECIPE\tSTARTED\tTOOK\tSTATUS\tCHANGED")
+			fmt.Fprintln(t, "RUN\tVERB\tRECIPE\tSTARTED\tTOOK\tSTATUS\tCHANGED")
 			for _, r := range runs {
 				took := "-"
 				if !r.End.IsZero() {
 					took = shortDuration(r.End.Sub(r.Start).Round(100 * time.Millisecond))
 				}
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", r.Run, r.Recipe, r.Start.Local().Format("2006-01-02 15:04:05"), took, r.Status, r.Changed)
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", r.Run, verbOf(r.Verb), r.Recipe, r.Start.Local().Format("2006-01-02 15:04:05"), took, r.Status, r.Changed)
 			}
 			return t.Flush()
 		},
@@ -94,7 +94,7 @@ func showRun(cmd *cobra.Command, entries []journal.Entry, torn bool) error {
 		at := e.Time.Local().Format("15:04:05.000")
 		switch e.Type {
 		case journal.TypeRun:
-			fmt.Fprintf(w, "%s  run %s of %s for site %s by %s, inputs %s\n", at, e.Run, e.Recipe, e.Site, e.Holder, e.Inputs)
+			fmt.Fprintf(w, "%s  "+verbOf(e.Verb)+" %s of %s for site %s by %s, inputs %s\n", at, e.Run, e.Recipe, e.Site, e.Holder, e.Inputs)
 		case journal.TypeIntent:
 			fmt.Fprintf(w, "%s  %-24s will %s %s\n", at, e.Step, e.Change, e.Target)
 		case journal.TypeResult:
@@ -118,6 +118,14 @@ func showRun(cmd *cobra.Command, entries []journal.Entry, torn bool) error {
 		fmt.Fprintln(w, "the last entry was cut short: the run was killed while it wrote")
 	}
 	return nil
+}
+
+// verbOf names what a run does.
+func verbOf(verb string) string {
+	if verb == "" {
+		return "run"
+	}
+	return verb
 }
 
 func failure(e journal.Entry) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -88,7 +89,7 @@ func TestLabScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "cloud-fault": cloudFault, "cloud-requests": cloudRequests, "host-fault": hostFault, "mirror-fault": mirrorFault, "replace": replace, "nowhere": nowhere,
+			"exits": exits, "cloud-fault": cloudFault, "cloud-requests": cloudRequests, "host-fault": hostFault, "marks": marks, "mirror-fault": mirrorFault, "replace": replace, "nowhere": nowhere,
 		},
 	})
 }
@@ -103,13 +104,13 @@ func cloudFault(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
-// cloudRequests checks how many requests that write the cloud got:
-// cloud-requests writes N.
+// cloudRequests checks how many requests that write, or only that delete, the
+// cloud got: cloud-requests writes|deletes N.
 func cloudRequests(ts *testscript.TestScript, _ bool, args []string) {
 	n := 0
 	var seen []string
 	for _, r := range labOf(ts).Cloud.Requests(0) {
-		if r.Write() && r.Service != "identity" {
+		if r.Write() && r.Service != "identity" && (args[0] == "writes" || r.Method == http.MethodDelete) {
 			n++
 			seen = append(seen, r.Method+" "+r.Path)
 		}
@@ -117,6 +118,22 @@ func cloudRequests(ts *testscript.TestScript, _ bool, args []string) {
 	want := regexp.MustCompile("^(?:" + args[1] + ")$")
 	if !want.MatchString(strings.TrimSpace(jsonText(n))) {
 		ts.Fatalf("the cloud got %d writes, want %s: %v", n, args[1], seen)
+	}
+}
+
+// marks checks how many things of the cloud hold a text, such as an owner mark:
+// marks TEXT N.
+func marks(ts *testscript.TestScript, _ bool, args []string) {
+	var seen []string
+	for kind, things := range labOf(ts).Cloud.State(false) {
+		for _, x := range things {
+			if strings.Contains(jsonText(x), args[0]) {
+				seen = append(seen, kind+" "+jsonText(x["name"]))
+			}
+		}
+	}
+	if strconv.Itoa(len(seen)) != args[1] {
+		ts.Fatalf("%d things bear %s, want %s: %v", len(seen), args[0], args[1], seen)
 	}
 }
 

@@ -67,19 +67,22 @@ type Guard func(context.Context) (leave func(), err error)
 type Door struct {
 	Mode     Mode
 	Clock    Clock
-	Recorder Recorder    // nil keeps no journal
-	Emit     func(Event) // nil drops events; called by several goroutines at once
-	Redactor *Redactor   // nil removes nothing
-	Memory   Memory      // nil keeps nothing of the clock and of chance
-	Retry    Retry       //
-	Guard    Guard       // nil guards nothing
-	Deletes  int         // the deletion budget: more deletions are refused; < 0 means no limit
+	Recorder Recorder       // nil keeps no journal
+	Emit     func(Event)    // nil drops events; called by several goroutines at once
+	Redactor *Redactor      // nil removes nothing
+	Memory   Memory         // nil keeps nothing of the clock and of chance
+	Retry    Retry          //
+	Guard    Guard          // nil guards nothing
+	Deletes  int            // the deletion budget: more deletions are refused; < 0 means no limit
+	Met      func(Sighting) // told of each op that was observed, by several goroutines at once; nil tells nobody
+	Survey   bool           // of a plan: only look at what is there; a step that fails doesn't end the others
 
 	mu        sync.Mutex
 	planned   []Planned
 	plannedAt map[Target][]int // indexes in planned
 	counts    Counts
-	spent     int // deletions that were begun
+	spent     int              // deletions that were begun
+	lost      map[string]error // of a survey: systems that couldn't be reached
 }
 
 func (d *Door) emit(s *Scope, e Event) {
@@ -131,7 +134,11 @@ func (d *Door) do(ctx context.Context, s *Scope, op Op) (State, error) {
 		if d.Mode != Plan {
 			return State{}, fault.New(fault.Internal, "%s isn't known, though this is no plan", t)
 		}
+		d.meet(s, op, t, State{})
 		return d.plan(ctx, s, t, Change{Kind: Later}), nil
+	}
+	if err := d.lostBefore(t.Scope); err != nil {
+		return State{}, fault.Wrap("", t.String(), err)
 	}
 	start := d.Clock.Now()
 	var last error
@@ -162,6 +169,7 @@ func (d *Door) do(ctx context.Context, s *Scope, op Op) (State, error) {
 			d.counts.Failed++
 			d.mu.Unlock()
 		}
+		d.lose(t.Scope, err)
 		d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: changed, Err: err, Elapsed: d.Clock.Now().Sub(start)})
 		return State{}, err
 	}
@@ -189,6 +197,10 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 	before, err := op.Observe(ctx)
 	if err != nil {
 		return State{}, nil, err
+	}
+	d.meet(s, op, t, before)
+	if d.Survey {
+		return d.survey(ctx, s, op, t, before), nil, nil
 	}
 	c, err := op.Diff(before)
 	if err != nil {

@@ -39,6 +39,9 @@ const (
 	TypeEnd    = "end"    // the run ended
 )
 
+// VerbDestroy is the verb of a run that deletes what other runs made.
+const VerbDestroy = "destroy"
+
 // An Entry is one line of a journal.
 type Entry struct {
 	Version int       `json:"v,omitempty"` // of TypeRun
@@ -52,6 +55,8 @@ type Entry struct {
 	Inputs json.RawMessage `json:"inputs,omitempty"`
 	Source string          `json:"source,omitempty"` // what the recipe was called on the command line; a file's path is absolute
 	Holder string          `json:"holder,omitempty"` // who ran it: user@host pid; of TypeResume too
+	Verb   string          `json:"verb,omitempty"`   // empty for a run, or VerbDestroy
+	Marks  []string        `json:"marks,omitempty"`  // of a destroy: what the owner marks of what it deletes begin with
 
 	// Of TypeIntent, TypeResult and TypeStep.
 	Step   string          `json:"step,omitempty"`
@@ -286,6 +291,7 @@ func (s *Store) Ended(run string) bool {
 type Summary struct {
 	Run     string    `json:"run"`
 	Recipe  string    `json:"recipe"`
+	Verb    string    `json:"verb,omitempty"` // as Entry.Verb
 	Site    string    `json:"site"`
 	Holder  string    `json:"holder"`
 	Start   time.Time `json:"start"`
@@ -323,7 +329,7 @@ func (s *Store) Runs() ([]Summary, error) {
 
 func summarize(entries []Entry) Summary {
 	first, last := entries[0], entries[len(entries)-1]
-	s := Summary{Run: first.Run, Recipe: first.Recipe, Site: first.Site, Holder: first.Holder, Start: first.Time, Status: "unfinished"}
+	s := Summary{Run: first.Run, Recipe: first.Recipe, Verb: first.Verb, Site: first.Site, Holder: first.Holder, Start: first.Time, Status: "unfinished"}
 	if last.Type == TypeEnd {
 		s.End, s.Status, s.Error = last.Time, last.Status, last.Error
 	}

@@ -114,6 +114,51 @@ func (k *kept) Apply(ctx context.Context, _ effect.Change) (effect.State, error)
 	return k.state(ctx, made)
 }
 
+// Undo returns what was made as something to delete.
+func (k *kept) Undo(effect.State) effect.Owned {
+	return k.m.undo(k.Target(), k.key())
+}
+
+// undo returns what is kept under the keys as something to delete. A private
+// key comes last, so that what goes with it isn't left behind alone.
+func (m *Maker) undo(t effect.Target, keys ...string) effect.Owned {
+	return effect.Owned{Target: t, Rank: effect.RankKept, Credential: true, Delete: &forgetting{m: m, target: t, keys: keys}}
+}
+
+// A forgetting is the op that deletes what is kept of one thing.
+type forgetting struct {
+	m      *Maker
+	target effect.Target
+	keys   []string
+}
+
+func (f *forgetting) Target() effect.Target { return f.target }
+
+func (f *forgetting) Observe(ctx context.Context) (effect.State, error) {
+	for _, key := range f.keys {
+		if _, found, err := f.m.store.Get(ctx, key); err != nil || found {
+			return effect.State{Exists: found}, err
+		}
+	}
+	return effect.State{}, nil
+}
+
+func (f *forgetting) Diff(have effect.State) (effect.Change, error) {
+	if !have.Exists {
+		return effect.Unchanged(), nil
+	}
+	return effect.Change{Kind: effect.Delete}, nil
+}
+
+func (f *forgetting) Apply(ctx context.Context, _ effect.Change) (effect.State, error) {
+	for _, key := range f.keys {
+		if err := f.m.store.Delete(ctx, key); err != nil {
+			return effect.State{}, err
+		}
+	}
+	return effect.State{}, nil
+}
+
 // later returns the attributes of something that isn't made yet: those given
 // are known, those named aren't.
 func later(of string, known map[string]any, names ...string) map[string]any {

@@ -113,6 +113,11 @@ func (o *issued) attrs(ctx context.Context, f found) (map[string]any, error) {
 		"fingerprint": hex.EncodeToString(sum[:]), "not_after": f.cert.NotAfter.UTC().Format(time.RFC3339)}, nil
 }
 
+// Undo returns the certificate and its key as something to delete.
+func (o *issued) Undo(effect.State) effect.Owned {
+	return o.m.undo(o.Target(), o.key("certificate"), o.key("key"))
+}
+
 func (o *issued) Diff(have effect.State) (effect.Change, error) {
 	// What isn't known of a certificate for other hosts is something else.
 	of := fmt.Sprintf("%s %s for %s %v %v", o.kind, o.name, o.subject, sorted(o.hosts), usageNames(o.usages))

@@ -33,6 +33,18 @@ func (op *applyOp) Target() effect.Target {
 	return op.c.target(op.it.kind.String(), op.it.object.GetNamespace(), op.it.object.GetName())
 }
 
+// Addresses returns that of the cluster's API server.
+func (op *applyOp) Addresses() []string {
+	if !op.c.known() {
+		return nil
+	}
+	client, err := op.c.client()
+	if err != nil {
+		return nil // whoever uses it is told
+	}
+	return addressesOf(client)
+}
+
 func (op *applyOp) Observe(ctx context.Context) (effect.State, error) {
 	if st := op.foreseen; st != nil {
 		op.foreseen = nil

@@ -29,7 +29,7 @@ func newCloud(name string, config Config) *Cloud {
 func (c *Cloud) String() string { return c.name }
 
 // scope is the cloud's part of targets.
-func (c *Cloud) scope() string { return "openstack/" + c.name }
+func (c *Cloud) scope() string { return scopePrefix + c.name }
 
 func (c *Cloud) target(kind, name string) effect.Target {
 	return effect.Target{Scope: c.scope(), Kind: kind, Name: name}

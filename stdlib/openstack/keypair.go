@@ -18,11 +18,25 @@ func keypairAttrs() []builtin.Attr {
 		{Name: "name", Type: "str", Doc: "The name."},
 		{Name: "public_key", Type: "str", Doc: "The public key, as a line of authorized_keys."},
 		{Name: "fingerprint", Type: "str", Doc: "MD5 fingerprint."},
+		{Name: "mark", Type: "str", Doc: "The owner mark of the recipe that made it; empty if it has none."},
 	}
 }
 
 func keypairData(o client.Object) map[string]any {
-	return map[string]any{"id": o["name"], "name": o["name"], "public_key": o["public_key"], "fingerprint": o["fingerprint"]}
+	key, mark := unmarkedKey(str(o, "public_key"))
+	return map[string]any{"id": o["name"], "name": o["name"], "public_key": key, "fingerprint": o["fingerprint"], "mark": mark}
+}
+
+// markedKey returns a line of authorized_keys with an owner mark at the end of
+// its comment: a key pair has no description.
+func markedKey(line, mark string) string { return strings.TrimSpace(line) + " " + mark }
+
+// unmarkedKey returns the line without the owner mark, and the mark.
+func unmarkedKey(line string) (key, mark string) {
+	if i := strings.Index(line, " "+markPrefix); i > 0 {
+		return line[:i], line[i+1:]
+	}
+	return line, ""
 }
 
 // getKeypair returns a key pair of the login's user; an error of kind NotFound
@@ -39,7 +53,7 @@ type keypairArgs struct {
 
 func keypairVerbs() builtin.Noun {
 	return builtin.Noun{
-		Name: "keypair", Doc: "A public SSH key that servers let in.", Identity: builtin.NaturalKey, Attrs: keypairAttrs(),
+		Name: "keypair", Doc: "A public SSH key that servers let in. The owner mark of the recipe that made it is the end of the key's comment.", Identity: builtin.NaturalKey, Attrs: keypairAttrs(),
 		Verbs: []builtin.Func{
 			builtin.Of(builtin.Spec[*Cloud, keypairArgs]{
 				Name:    "ensure",
@@ -58,7 +72,11 @@ func keypairVerbs() builtin.Noun {
 					if a.PublicKey.Known() && !a.PublicKey.IsSecret() {
 						a.PublicKey = effect.Plain(strings.TrimSpace(a.PublicKey.Reveal()))
 					}
-					return c.do(ctx, &keypairOp{cloud: c, args: a})
+					mark, err := markFor(ctx, c, "keypair", a.Name)
+					if err != nil {
+						return nil, err
+					}
+					return c.do(ctx, &keypairOp{cloud: c, args: a, mark: mark})
 				},
 			}),
 			keypairGet(), keypairList(), keypairDelete(),
@@ -79,6 +97,7 @@ func keyOf(line string) string {
 type keypairOp struct {
 	cloud *Cloud
 	args  keypairArgs
+	mark  string
 }
 
 func (o *keypairOp) Target() effect.Target { return o.cloud.target("keypair", o.args.Name) }
@@ -99,16 +118,16 @@ func (o *keypairOp) Observe(ctx context.Context) (effect.State, error) {
 }
 
 func (o *keypairOp) Diff(st effect.State) (effect.Change, error) {
-	names := []string{"id", "name", "public_key", "fingerprint"}
+	names := []string{"id", "name", "public_key", "fingerprint", "mark"}
 	key := field{attr: "public_key", want: o.args.PublicKey.Value(), fixed: true}
-	fields := []field{{attr: "id", want: o.args.Name}, {attr: "name", want: o.args.Name}, key}
+	fields := []field{{attr: "id", want: o.args.Name}, {attr: "name", want: o.args.Name}, {attr: "mark", want: o.mark}, key}
 	if !st.Exists {
 		return effect.Change{Kind: effect.Create, Fields: []effect.Field{{Path: "public_key", New: key.want}}, After: after(o.Target(), names, nil, fields)}, nil
 	}
 	if !o.args.PublicKey.Known() {
 		return effect.Change{Kind: effect.Later, Note: "whether the key differs isn't known yet"}, nil
 	}
-	have := str(st.Raw.(client.Object), "public_key")
+	have, _ := st.Attrs["public_key"].(string)
 	if keyOf(have) == keyOf(o.args.PublicKey.Reveal()) {
 		return effect.Unchanged(), nil
 	}
@@ -130,7 +149,7 @@ func (o *keypairOp) Apply(ctx context.Context, c effect.Change) (effect.State, e
 		}
 	}
 	k, err := cl.One(ctx, client.Call{Service: client.Compute, Version: client.KeypairVersion, Method: http.MethodPost, Path: "/os-keypairs",
-		Body: client.Object{"keypair": client.Object{"name": o.args.Name, "public_key": strings.TrimSpace(o.args.PublicKey.Reveal())}}}, "keypair")
+		Body: client.Object{"keypair": client.Object{"name": o.args.Name, "public_key": markedKey(o.args.PublicKey.Reveal(), o.mark)}}}, "keypair")
 	if err != nil {
 		return effect.State{}, err
 	}
@@ -166,6 +185,14 @@ func keypairGet() builtin.Func {
 
 type keypairListArgs struct{}
 
+func listKeypairs(ctx context.Context, cl *client.Client) ([]client.Object, error) {
+	all, err := cl.List(ctx, client.Call{Service: client.Compute, Version: client.KeypairVersion, Path: "/os-keypairs"}, "keypairs")
+	for i, k := range all {
+		all[i], _ = k["keypair"].(client.Object)
+	}
+	return all, err
+}
+
 func keypairList() builtin.Func {
 	return builtin.Of(builtin.Spec[*Cloud, keypairListArgs]{
 		Name:    "list",
@@ -175,14 +202,13 @@ func keypairList() builtin.Func {
 		Effect:  builtin.Reads,
 		Run: func(ctx context.Context, c *Cloud, _ keypairListArgs) (any, error) {
 			return readList(ctx, c, "keypair", func(ctx context.Context, cl *client.Client) ([]map[string]any, error) {
-				all, err := cl.List(ctx, client.Call{Service: client.Compute, Version: client.KeypairVersion, Path: "/os-keypairs"}, "keypairs")
+				all, err := listKeypairs(ctx, cl)
 				if err != nil {
 					return nil, err
 				}
 				out := make([]map[string]any, len(all))
 				for i, k := range all {
-					inner, _ := k["keypair"].(client.Object)
-					out[i] = keypairData(inner)
+					out[i] = keypairData(k)
 				}
 				return out, nil
 			})

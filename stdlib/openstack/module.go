@@ -32,13 +32,15 @@ func Module(c Config) *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name: "openstack",
 		Doc: "OpenStack: networks, servers, images and what belongs to them, in one project of one cloud. What a recipe makes bears an owner mark " +
-			"(in the description, or in a property of an image), by which the next run finds it. " +
+			"(in the description, in a property of an image, or at the end of a key's comment), by which the next run finds it. " +
 			"Servers are spoken of with Nova's microversion " + client.ServerVersion + ", the rest of Nova with 2.1: any cloud since 2016 will do.",
 		Recv:  &Clouds{config: c, clouds: make(map[string]*Cloud)},
 		Funcs: []builtin.Func{connect()},
 		Types: []*builtin.Type{cloudType(), serverType()},
 	})
 }
+
+var _ effect.Keeper = (*Clouds)(nil)
 
 // Clouds are the connections of one run.
 type Clouds struct {
@@ -75,17 +77,22 @@ func connect() builtin.Func {
 			if a.Cloud == "" {
 				return nil, fault.New(fault.Invalid, "openstack.connect: the cloud's name is empty")
 			}
-			if c.config.CloudsFile == "" {
-				return nil, fault.Hinted(fault.Invalid, "name clouds: in site.yaml", "connecting to cloud %q: the site names no clouds.yaml", a.Cloud)
-			}
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			cloud := c.clouds[a.Cloud]
-			if cloud == nil {
-				cloud = newCloud(a.Cloud, c.config)
-				c.clouds[a.Cloud] = cloud
-			}
-			return cloud, nil
+			return c.connect(a.Cloud)
 		},
 	})
+}
+
+// connect returns the cloud of that name, the same for all of a run.
+func (c *Clouds) connect(name string) (*Cloud, error) {
+	if c.config.CloudsFile == "" {
+		return nil, fault.Hinted(fault.Invalid, "name clouds: in site.yaml", "connecting to cloud %q: the site names no clouds.yaml", name)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cloud := c.clouds[name]
+	if cloud == nil {
+		cloud = newCloud(name, c.config)
+		c.clouds[name] = cloud
+	}
+	return cloud, nil
 }

@@ -73,14 +73,19 @@ func portUsers(ctx context.Context, cl *client.Client, query url.Values) ([]stri
 	}
 	var out []string
 	for _, p := range ports {
-		s := "port " + str(p, "id")
-		if name := str(p, "name"); name != "" {
-			s = "port " + name + " (" + str(p, "id") + ")"
-		}
-		if owner := str(p, "device_owner"); owner != "" {
-			s += ", which is " + owner + " of " + str(p, "device_id")
-		}
-		out = append(out, s)
+		out = append(out, portText(p))
 	}
 	return out, nil
+}
+
+// portText names a port and says what it is for.
+func portText(p client.Object) string {
+	s := "port " + str(p, "id")
+	if name := str(p, "name"); name != "" {
+		s = "port " + name + " (" + str(p, "id") + ")"
+	}
+	if owner := str(p, "device_owner"); owner != "" {
+		s += ", which is " + owner + " of " + str(p, "device_id")
+	}
+	return s
 }

@@ -117,6 +117,30 @@ func (g *generated) Apply(ctx context.Context, _ effect.Change) (effect.State, e
 	return g.state(ctx, string(kept))
 }
 
+// Undo returns the secret as something to delete.
+func (g *generated) Undo(effect.State) effect.Owned {
+	return effect.Owned{Target: g.Target(), Rank: effect.RankKept, Credential: true, Delete: forgetting{g}}
+}
+
+// A forgetting is the op that deletes a secret.
+type forgetting struct{ *generated }
+
+func (f forgetting) Observe(ctx context.Context) (effect.State, error) {
+	_, found, err := f.s.store.Get(ctx, client.Generated(f.args.Name))
+	return effect.State{Exists: found}, err
+}
+
+func (f forgetting) Diff(have effect.State) (effect.Change, error) {
+	if !have.Exists {
+		return effect.Unchanged(), nil
+	}
+	return effect.Change{Kind: effect.Delete}, nil
+}
+
+func (f forgetting) Apply(ctx context.Context, _ effect.Change) (effect.State, error) {
+	return effect.State{}, f.s.store.Delete(ctx, client.Generated(f.args.Name))
+}
+
 // random returns n characters of the alphabet, each as likely as the others.
 func random(n int, alphabet string) (string, error) {
 	out := make([]byte, n)

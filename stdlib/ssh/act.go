@@ -19,7 +19,7 @@ type act struct {
 	apply   func(context.Context, effect.Change) (effect.State, error)
 }
 
-var _ effect.Op = (*act)(nil)
+var _ effect.Placed = (*act)(nil)
 
 func (a *act) do(ctx context.Context) (any, error) { return effect.Do(ctx, a) }
 
@@ -27,6 +27,14 @@ func (a *act) do(ctx context.Context) (any, error) { return effect.Do(ctx, a) }
 // not; what is wanted on it can be said in either case.
 func (a *act) Target() effect.Target {
 	return effect.Target{Scope: a.host.scope(), Kind: a.kind, Name: a.name}
+}
+
+// Addresses returns that of the host, which is where all lies that it made.
+func (a *act) Addresses() []string {
+	if !a.host.address.Known() {
+		return nil
+	}
+	return []string{a.host.address.Reveal()}
 }
 
 // Observe looks at the target. On a host that isn't known yet there is

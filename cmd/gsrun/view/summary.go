@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 type SummaryData struct {
 	Run     string // the run's id
 	Recipe  string
+	Verb    string // of a run that isn't a plain one: "destroy"
+	Left    *int   // of a destroy: how many of the things to delete are there still
 	Steps   []runtime.StepResult
 	Counts  effect.Counts
 	Time    time.Time // when it ended
@@ -131,8 +134,14 @@ func Summary(w io.Writer, s SummaryData, o SummaryOptions) error {
 	b.WriteString("Steps:   " + p.counts(tints...) + "\n")
 	changed := byKind(s.Counts, o.ASCII)
 	b.WriteString("Changes: " + p.counts(tint{s.Counts.Changed(), "changed" + changed, yellow}, tint{s.Counts.Unchanged, "unchanged", ""}, tint{s.Counts.Failed, "failed", red}))
+	if s.Left != nil {
+		b.WriteString("\nLeft:    " + p.paint(map[bool]string{true: yellow}[*s.Left > 0], strconv.Itoa(*s.Left)))
+	}
 	b.WriteString("\nTime:    " + took(s.Elapsed) + "\n")
 	what := "Run"
+	if s.Verb != "" {
+		what = strings.ToUpper(s.Verb[:1]) + s.Verb[1:]
+	}
 	for _, part := range []string{s.Run, s.Recipe} {
 		if part != "" && part == s.Run {
 			what += " " + part
@@ -212,7 +221,9 @@ type SummaryRecord struct {
 	Kind    string       `json:"kind"` // "summary"
 	Run     string       `json:"run,omitempty"`
 	Recipe  string       `json:"recipe,omitempty"`
-	Status  string       `json:"status"` // "ok", "failed" or "stopped"
+	Verb    string       `json:"verb,omitempty"` // "destroy"; empty for a plain run
+	Left    *int         `json:"left,omitempty"` // of a destroy: how many of the things to delete are there still
+	Status  string       `json:"status"`         // "ok", "failed" or "stopped"
 	Steps   StepCounts   `json:"steps"`
 	Changes ChangeCounts `json:"changes"`
 	Elapsed int64        `json:"elapsed_ms"`
@@ -237,7 +248,7 @@ type ChangeCounts struct {
 // line of an event stream.
 func SummaryJSON(w io.Writer, s SummaryData, o SummaryOptions) error {
 	c := s.Counts
-	rec := SummaryRecord{Time: stamp(s.Time), Kind: "summary", Run: o.Redactor.String(s.Run), Recipe: o.Redactor.String(s.Recipe), Status: statusOf(s.Err),
+	rec := SummaryRecord{Time: stamp(s.Time), Kind: "summary", Run: o.Redactor.String(s.Run), Recipe: o.Redactor.String(s.Recipe), Verb: s.Verb, Left: s.Left, Status: statusOf(s.Err),
 		Steps: stepCounts(s.Steps), Elapsed: s.Elapsed.Milliseconds(), Outputs: forJSON(outputData(s.Outputs, o.Redactor)), Error: errorRecord(s.Err, o.Redactor),
 		Changes: ChangeCounts{Changed: c.Changed(), Created: c.Created, Updated: c.Updated, Replaced: c.Replaced, Deleted: c.Deleted, Ran: c.Ran, Unchanged: c.Unchanged, Failed: c.Failed}}
 	_, err := w.Write(jsonLine(rec))

@@ -22,6 +22,7 @@ const (
 	Tree  Kind = "tree"  // a live tree of steps
 	Plain Kind = "plain" // a line for each thing worth one
 	JSON  Kind = "json"  // an object a line; see the type Record
+	None  Kind = "none"  // nothing
 )
 
 // A Verb says what the run that is shown does.
@@ -92,10 +93,18 @@ func New(c Config) View {
 		return newJSONView(c)
 	case Tree:
 		return newTree(c)
+	case None:
+		return nothing{}
 	default:
 		return newPlain(c)
 	}
 }
+
+// nothing shows nothing.
+type nothing struct{}
+
+func (nothing) Event(effect.Event) {}
+func (nothing) Close() error       { return nil }
 
 // terminal returns the file descriptor of w, if it has one.
 func terminal(w io.Writer) (int, bool) {

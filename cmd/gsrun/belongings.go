@@ -1,0 +1,350 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.starlark.net/starlark"
+
+	"git.vanillacore.net/govstack/gsrun/cmd/gsrun/view"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/runtime/journal"
+	"git.vanillacore.net/govstack/gsrun/stdlib"
+)
+
+// belongings are what there is of a recipe in the world: what the recipe
+// itself meets, what bears its owner marks, and what the journals tell.
+type belongings struct {
+	x        *session
+	owners   []effect.Owner
+	prefixes []string // of their marks
+	ledger   *ledger
+	look     context.Context // what is looked at beside the recipe is read under it
+
+	met   []effect.Sighting
+	steps []runtime.StepResult
+
+	owned []effect.Owned
+	with  []view.Along
+	left  []view.Leftover
+	notes []string
+}
+
+func newBelongings(ctx context.Context, x *session, redactor *effect.Redactor) (*belongings, error) {
+	b := &belongings{x: x, owners: x.recipe.Owners(x.site.Name)}
+	for _, o := range b.owners {
+		b.prefixes = append(b.prefixes, o.Prefix())
+	}
+	door := &effect.Door{Mode: effect.Plan, Clock: effect.SystemClock{}, Redactor: redactor}
+	b.look = effect.With(ctx, effect.NewScope(door, b.owners[0], "owned", nil))
+	store := x.store
+	if _, err := os.Stat(filepath.Join(x.site.StateDir(), "runs")); store == nil && err == nil {
+		if store, err = journal.Open(x.site.StateDir()); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	b.ledger, err = readLedger(store, x.site.Name)
+	for _, run := range b.ledger.unread {
+		b.notes = append(b.notes, "the journal of run "+run+", which can't be read")
+	}
+	return b, err
+}
+
+// survey runs the recipe without changing anything, to see what it is about.
+func (b *belongings) survey(ctx context.Context, door *effect.Door, id string, inputs starlark.StringDict) error {
+	var mu sync.Mutex
+	door.Survey = true
+	door.Retry = effect.Retry{Tries: 2}
+	door.Met = func(s effect.Sighting) {
+		mu.Lock()
+		defer mu.Unlock()
+		b.met = append(b.met, s)
+	}
+	res, err := b.x.engine.Run(ctx, b.x.recipe, runtime.Options{ID: id, Site: runtimeSite(b.x.site), Inputs: inputs, Door: door, Vault: b.x.vault})
+	if err != nil {
+		return err
+	}
+	b.steps = res.Steps
+	for _, s := range res.Steps {
+		switch fault.KindOf(s.Err) {
+		case fault.Unreachable, fault.Unavailable, fault.Timeout, fault.Denied, fault.Untrusted, fault.Exists:
+			b.notes = append(b.notes, s.Err.Error())
+		}
+	}
+	return nil
+}
+
+// list finds what bears the owner marks. Systems that only journals name and
+// that the site no longer knows are noted.
+func (b *belongings) list() ([]effect.Owned, error) {
+	var out []effect.Owned
+	for module, k := range stdlib.Keepers(b.x.modules) {
+		asked := k.Scopes()
+		scopes := asked
+		for _, m := range b.ledger.of(b.prefixes) {
+			if s := systemOf(m.target); strings.HasPrefix(s, module+"/") && !slices.Contains(scopes, s) {
+				scopes = append(scopes, s)
+			}
+		}
+		for _, scope := range scopes {
+			found, err := k.ListOwned(b.look, scope, b.prefixes)
+			if fault.KindOf(err) == fault.Invalid && !slices.Contains(asked, scope) {
+				b.note(scope + ", which earlier runs worked on: " + err.Error())
+				continue
+			}
+			if err != nil {
+				return nil, fault.Wrap("listing what is owned in", scope, err)
+			}
+			out = append(out, found...)
+		}
+	}
+	return b.certain(out), nil
+}
+
+func (b *belongings) note(text string) {
+	if !slices.Contains(b.notes, text) {
+		b.notes = append(b.notes, text)
+	}
+}
+
+// certain leaves out what may be another recipe's: the mark of recipe a/b's x
+// is that of recipe a's b/x.
+func (b *belongings) certain(all []effect.Owned) []effect.Owned {
+	marks := b.marks()
+	for _, m := range b.ledger.of(b.prefixes) {
+		marks[m.mark] = true
+	}
+	return slices.DeleteFunc(all, func(o effect.Owned) bool {
+		if !strings.Contains(o.Mark[len(b.ownerOf(o.Mark).Prefix()):], "/") || marks[o.Mark] {
+			return false
+		}
+		b.leave(o.Target.String(), "its mark "+o.Mark+" may be that of another recipe", "delete it by hand if it isn't")
+		return true
+	})
+}
+
+// ownerOf returns the owner that a mark is of.
+func (b *belongings) ownerOf(mark string) effect.Owner {
+	best := effect.Owner{}
+	for _, o := range b.owners {
+		if strings.HasPrefix(mark, o.Prefix()) && (best.Recipe == "" || len(o.Prefix()) > len(best.Prefix())) {
+			best = o
+		}
+	}
+	return best
+}
+
+// marks returns the owner marks of all that the recipe declares, as far as the
+// survey came.
+func (b *belongings) marks() map[string]bool {
+	out := make(map[string]bool)
+	for _, s := range b.met {
+		if !s.Target.Unknown {
+			out[s.Owner.Mark(s.Target.Name)] = true
+		}
+	}
+	return out
+}
+
+func (b *belongings) leave(what, why, hint string) {
+	l := view.Leftover{What: what, Why: why, Hint: hint}
+	if !slices.Contains(b.left, l) {
+		b.left = append(b.left, l)
+	}
+}
+
+// gather decides on all that was found what goes, what goes with it, and what
+// is left.
+func (b *belongings) gather() error {
+	owned, err := b.list()
+	if err != nil {
+		return err
+	}
+	b.owned = owned
+	listed := make(map[string]bool)
+	for _, o := range owned {
+		listed[o.Target.String()] = true
+	}
+	places := b.places()
+	groups := make(map[string]*view.Along)
+	var order []string
+	for _, s := range b.met {
+		name := s.Target.String()
+		if !s.State.Exists || listed[name] {
+			continue
+		}
+		listed[name] = true
+		if on := places(s.Op); on != "" {
+			if groups[s.Target.Scope] == nil {
+				groups[s.Target.Scope] = &view.Along{What: s.Target.Scope, Of: on}
+				order = append(order, s.Target.Scope)
+			}
+			groups[s.Target.Scope].N++
+			continue
+		}
+		b.judge(s)
+	}
+	for _, scope := range order {
+		b.with = append(b.with, *groups[scope])
+	}
+	b.unseen(listed, groups)
+	b.sort()
+	return nil
+}
+
+// judge decides on something that exists and bears no mark that is listed.
+func (b *belongings) judge(s effect.Sighting) {
+	name := s.Target.String()
+	undoer, ok := s.Op.(effect.Undoer)
+	if !ok {
+		b.leaveOther(s.Target)
+		return
+	}
+	o := undoer.Undo(s.State)
+	switch {
+	case o.Mark != "" && strings.HasPrefix(o.Mark, s.Owner.Prefix()):
+	case o.Mark != "":
+		b.leave(name, "it is owned by "+o.Mark, "")
+		return
+	case !slices.ContainsFunc(b.ledger.of(b.prefixes), func(m made) bool { return m.target == name && (m.created || m.maybe) }):
+		b.leave(name, "no journal says that this recipe made it", "delete it by hand if nothing else needs it")
+		return
+	default:
+		if users := b.ledger.others(name, b.prefixes); len(users) > 0 {
+			b.leave(name, "recipe "+strings.Join(users, ", ")+" uses it, too", "destroy that first")
+			return
+		}
+	}
+	b.owned = append(b.owned, o)
+}
+
+// leaveOther lists what gsrun can't undo, by the system that it is in.
+func (b *belongings) leaveOther(t effect.Target) {
+	module, _, _ := strings.Cut(t.Scope, "/")
+	switch module {
+	case "openstack":
+		b.leave(t.String(), "it has no owner mark of this recipe", "")
+	case "git":
+		b.leaveGit(t.String())
+	default:
+		b.leave(t.Scope, "what the recipe set there stays: it lies on nothing that is deleted", "")
+	}
+}
+
+func (b *belongings) leaveGit(target string) {
+	b.leave(target, "what was committed stays: others may follow it", "remove it by a commit of your own if nobody does")
+}
+
+// unseen lists what journals tell of and the survey didn't come to.
+func (b *belongings) unseen(listed map[string]bool, with map[string]*view.Along) {
+	keepers := stdlib.Keepers(b.x.modules)
+	for _, m := range b.ledger.of(b.prefixes) {
+		module, _, _ := strings.Cut(m.target, "/")
+		system := systemOf(m.target)
+		switch {
+		case listed[m.target] || !m.changed || with[system] != nil:
+		case module == "git":
+			b.leaveGit(m.target)
+		case keepers[module] != nil && module == "openstack":
+		case m.created || m.maybe || module == "ssh":
+			if module == "crypto" || module == "secret" {
+				system = m.target
+			}
+			b.note(system + ", which earlier runs worked on")
+		}
+	}
+}
+
+// places returns a function that tells on which of the things that go an op's
+// target lies; "" for none.
+func (b *belongings) places() func(effect.Op) string {
+	at := make(map[string]string)
+	for _, o := range b.owned {
+		for _, address := range o.Addresses {
+			if at[address] == "" || o.Target.Kind == "server" {
+				at[address] = o.Target.String()
+			}
+		}
+	}
+	return func(op effect.Op) string {
+		placed, ok := op.(effect.Placed)
+		if !ok {
+			return ""
+		}
+		for _, address := range placed.Addresses() {
+			if at[address] != "" {
+				return at[address]
+			}
+		}
+		return ""
+	}
+}
+
+// sort puts what goes into the order of deletion: credentials last; systems in
+// the reverse of the order in which the recipe came to them; within one, what
+// uses others first, which holds for what the recipe never came to, too.
+func (b *belongings) sort() {
+	system, thing := make(map[string]int), make(map[string]int)
+	for i, s := range b.met {
+		if _, ok := system[s.Target.Scope]; !ok {
+			system[s.Target.Scope] = i + 1
+		}
+		thing[s.Target.String()] = i + 1
+	}
+	slices.SortStableFunc(b.owned, func(x, y effect.Owned) int {
+		if x.Credential != y.Credential {
+			if y.Credential {
+				return -1
+			}
+			return 1
+		}
+		if !x.Credential {
+			if c := cmp.Compare(system[y.Target.Scope], system[x.Target.Scope]); c != 0 {
+				return c
+			}
+		}
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(thing[y.Target.String()], thing[x.Target.String()]), cmp.Compare(x.Target.String(), y.Target.String()))
+	})
+}
+
+// undeclared keeps of what goes only what the recipe no longer declares.
+func (b *belongings) undeclared() {
+	marks := b.marks()
+	b.owned = slices.DeleteFunc(b.owned, func(o effect.Owned) bool { return o.Mark == "" || marks[o.Mark] })
+	b.with, b.left = nil, nil
+}
+
+// others asks what isn't ours and would be met.
+func (b *belongings) others() ([]effect.Other, error) {
+	var out []effect.Other
+	for _, k := range stdlib.Keepers(b.x.modules) {
+		for _, scope := range k.Scopes() {
+			found, err := k.Others(b.look, scope, b.owned)
+			if err != nil {
+				return nil, fault.Wrap("looking in "+scope+" for what isn't owned by", b.x.recipe.Path, err)
+			}
+			out = append(out, found...)
+		}
+	}
+	return out, nil
+}
+
+// complete returns an error if the survey left out a part of the recipe: what
+// that declares isn't known.
+func (b *belongings) complete() error {
+	for _, s := range b.steps {
+		if s.Err != nil {
+			return &fault.Error{Op: "looking what " + b.x.recipe.Path + " declares", Kind: fault.Conflict, Err: s.Err,
+				Hint: "run the recipe first: what a step declares is known only once what comes before it is there"}
+		}
+	}
+	return nil
+}
