@@ -21,7 +21,7 @@ import (
 
 // An Input declares one input of a recipe: its type, default and text.
 type Input struct {
-	Kind     string // "string", "int", "bool", "cidr", "address", "duration", "list", "dict"
+	Kind     string // "string", "int", "bool", "cidr", "address", "duration", "list", "dict", "secret"
 	Doc      string
 	Default  starlark.Value // nil if it must be given
 	Choices  []string
@@ -138,7 +138,7 @@ func (in *Input) checkType(v starlark.Value) error {
 	s, isString := starlark.AsString(v)
 	ok := isString
 	switch in.Kind {
-	case "string":
+	case "string", kindSecret:
 		_, secret := v.(*effect.Secret)
 		ok = isString || secret
 	case "int":
@@ -194,6 +194,9 @@ func inputModule() *builtin.Module {
 		{"address", "An IPv4 or IPv6 address.", `input.address(doc = "Address of the mirror.")`},
 		{"duration", "A duration such as 90s or 5m.", `input.duration(default = "5m", doc = "How long to wait.")`},
 		{"list", "A list; on the command line its items are separated by commas, or it is JSON.", `input.list(default = [], doc = "DNS servers.")`},
+		{kindSecret, "A secret, given by where it is: the name of a secret of the site, or env:NAME, file:PATH and so on. It is never given itself, " +
+			"since others see it in the list of processes. A recipe that uses this one gives a secret, or such a name.",
+			`input.secret(default = "registry_token", doc = "Token of the registry.")`},
 		{"dict", "A dict with string keys; on the command line it is JSON.", `input.dict(default = {}, doc = "Labels.")`},
 	} {
 		m.Funcs = append(m.Funcs, builtin.Of(builtin.Spec[any, inputArgs]{

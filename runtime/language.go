@@ -19,6 +19,9 @@ type language struct{ threads *thread.Factory }
 
 func newInput(kind string) func(context.Context, any, inputArgs) (any, error) {
 	return func(ctx context.Context, _ any, a inputArgs) (any, error) {
+		if kind == kindSecret && (len(a.Choices) > 0 || a.Pattern != "" || a.Min != nil || a.Max != nil) {
+			return nil, fault.New(fault.Invalid, "input.secret has no choices, pattern, min or max")
+		}
 		in := &Input{Kind: kind, Doc: a.Doc, Choices: a.Choices, Min: a.Min, Max: a.Max, pos: callPos(builtin.Thread(ctx))}
 		if a.Pattern != "" {
 			re, err := regexp.Compile(a.Pattern)

@@ -25,6 +25,8 @@ type Options struct {
 	Inputs starlark.StringDict // as ResolveInputs returns them
 	Door   *effect.Door
 	Vault  effect.Vault // keeps secrets that leave a step; nil means a step can't return any
+	// Secret returns the secret that an input names the place of.
+	Secret func(ctx context.Context, ref string) (*effect.Secret, error)
 	// Done is called with the journal's form of the result of each step, and of
 	// each item of one that ended well. It is called by several goroutines at
 	// once; nil keeps nothing.
@@ -163,6 +165,10 @@ type node struct {
 // execute runs the steps in the order that their needs allow, and returns the
 // outputs.
 func (in *inst) execute(ctx context.Context, inputs starlark.StringDict) (starlark.Value, error) {
+	inputs, err := in.openSecrets(ctx, inputs)
+	if err != nil {
+		return nil, err
+	}
 	inputs.Freeze()
 	fields := make(map[string]any, len(inputs))
 	for name, v := range inputs {

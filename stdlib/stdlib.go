@@ -39,6 +39,7 @@ type Env struct {
 	HostKeys   effect.Store                   // host keys that were read from consoles
 	Generated  effect.Store                   // secrets that gsrun made; it encrypts
 	Sources    map[string]secretclient.Source // where the site keeps its secrets
+	Declared   map[string]string              // file and line of each source
 	Readers    secretclient.Readers           // how they are read
 	Lock       *artifactclient.Lock           // digests of upstream files
 	Mirror     string                         // base URL of a mirror of them
@@ -64,7 +65,7 @@ func Modules(e Env) []*builtin.Module {
 		openstack.Module(openstack.Config{CloudsFile: e.CloudsFile, HostKeys: e.HostKeys}),
 		path.Module(),
 		re.Module(),
-		secret.Module(secret.Config{Sources: e.Sources, Readers: e.Readers, Store: e.Generated}),
+		secret.Module(secret.Config{Sources: e.Sources, Readers: e.Readers, Store: e.Generated, Declared: e.Declared}),
 		ssh.Module(ssh.Config{}),
 		template.Module(),
 		startime.Module(startime.Config{}),

@@ -55,7 +55,7 @@ func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) e
 		door.Deletes = f.maxDeletes
 	}
 	res, runErr := x.engine.Run(ctx, x.recipe, runtime.Options{
-		ID: p.run, Site: runtimeSite(x.site), Inputs: p.inputs, Door: door, Vault: x.vault, KeySecret: key, Version: versionText(),
+		ID: p.run, Site: runtimeSite(x.site), Inputs: p.inputs, Door: door, Vault: x.vault, Secret: x.secrets.Read, KeySecret: key, Version: versionText(),
 		Done: func(s runtime.StepResult) error {
 			return j.Step(journal.Entry{Step: s.Path, Status: string(s.Status), Value: s.Value, Key: s.Key, Files: s.Files}, s.Elapsed, door.Redacted(s.Err))
 		},

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.starlark.net/starlark"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime"
@@ -86,6 +89,33 @@ func parseRecipe(cmd *cobra.Command, args []string, switches func(recipe string)
 		return out, fault.Hinted(fault.Invalid, "write gsrun "+cmd.Name()+" RECIPE, such as recipes/gateway.star", "which recipe?")
 	}
 	return out, nil
+}
+
+// inputs makes the inputs of a run from what was given on the command line. A
+// secret must be given by a place that there is; the path of a file in it is
+// made absolute in given, since those of a site are relative to its folder.
+func (x *session) inputs(given map[string]string) (starlark.StringDict, error) {
+	for _, in := range x.recipe.Inputs {
+		kind, path, ok := strings.Cut(given[in.Name], ":")
+		if in.Kind == "secret" && ok && (kind == "file" || kind == "age" || kind == "sops") {
+			abs, err := filepath.Abs(path)
+			if err != nil {
+				return nil, fault.New(fault.Invalid, "--%s: %v", in.Name, err)
+			}
+			given[in.Name] = kind + ":" + abs
+		}
+	}
+	inputs, err := x.recipe.ResolveInputs(given, x.site.InputsOf(x.recipe.Path))
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for name, ref := range x.recipe.SecretRefs(inputs) {
+		if _, err := x.secrets.Lookup(ref); err != nil {
+			errs = append(errs, fault.Wrap("", "--"+strings.ReplaceAll(name, "_", "-"), err))
+		}
+	}
+	return inputs, errors.Join(errs...)
 }
 
 // setShort sets a flag given by its letter. It returns how many of the

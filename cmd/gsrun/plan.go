@@ -53,7 +53,7 @@ func (a *app) planRecipe(cmd *cobra.Command, args []string, f *planFlags) (err e
 	var stops view.Stops
 	door, v := a.door(effect.Plan, view.Planning, &f.runFlags, redactor, stops.Event)
 	res, runErr := x.engine.Run(cmd.Context(), x.recipe, runtime.Options{
-		ID: id, Site: runtimeSite(x.site), Inputs: inputs, Door: door, Vault: x.vault})
+		ID: id, Site: runtimeSite(x.site), Inputs: inputs, Door: door, Vault: x.vault, Secret: x.secrets.Read})
 	closeErr := v.Close()
 	data := view.PlanData{Recipe: x.recipe.Path, Changes: door.Planned(), Steps: res.Steps, Stops: stops.All(), Order: stepOrder(x.recipe, ""), Unchanged: door.Counts().Unchanged}
 	data.Err, data.Budget = door.Redacted(runErr), x.site.Limits.Deletes

@@ -70,7 +70,7 @@ func (a *app) resume(cmd *cobra.Command, run string, f *runFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.close()) }()
-	inputs, err := x.recipe.ResolveInputs(given, s.InputsOf(x.recipe.Path))
+	inputs, err := x.inputs(given)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (a *app) begin(cmd *cobra.Command, args []string, f *runFlags) (*session, s
 	if err := a.reserved(x.recipe); err != nil {
 		return nil, nil, nil, errors.Join(err, x.close())
 	}
-	inputs, err := x.recipe.ResolveInputs(given.inputs, s.InputsOf(x.recipe.Path))
+	inputs, err := x.inputs(given.inputs)
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, x.close())
 	}
@@ -176,17 +176,19 @@ func (a *app) runRecipe(cmd *cobra.Command, args []string, f *runFlags) (err err
 	if err != nil {
 		return err
 	}
-	texts, err := json.Marshal(given)
-	if err != nil {
-		return &fault.Error{Op: "journalling the inputs", Kind: fault.Internal, Err: err}
-	}
 	return a.execute(cmd.Context(), x, f, process{
 		run: id, inputs: inputs,
 		journal: func(o journal.Options) (*journal.Journal, error) {
-			first := journal.Entry{Run: id, Recipe: x.recipe.Path, Site: x.site.Name, Source: x.source, Inputs: texts, Holder: holder()}
 			// A secret that was typed in is masked: a text may be in the journal only sealed.
-			first.Inputs = []byte(o.Codec.Redactor.String(string(texts)))
-			return x.store.Start(first, o)
+			masked := make(map[string]string, len(given))
+			for name, text := range given {
+				masked[name] = o.Codec.Redactor.String(text)
+			}
+			texts, err := json.Marshal(masked)
+			if err != nil {
+				return nil, &fault.Error{Op: "journalling the inputs", Kind: fault.Internal, Err: err}
+			}
+			return x.store.Start(journal.Entry{Run: id, Recipe: x.recipe.Path, Site: x.site.Name, Source: x.source, Inputs: texts, Holder: holder()}, o)
 		},
 	})
 }

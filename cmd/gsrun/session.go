@@ -38,6 +38,7 @@ type session struct {
 	recipe  *runtime.Recipe
 	source  string // what finds the recipe again: a file's absolute path, else its name
 	modules []*builtin.Module
+	secrets secret.Config
 	vault   effect.Vault
 	store   *journal.Store      // of a run; a plan keeps nothing
 	kept    *secretclient.Store // secrets that gsrun made for the site
@@ -49,7 +50,7 @@ func (a *app) open(s *site.Site, src source) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &session{site: s, source: src.name, modules: stdlib.Modules(env), vault: vault, kept: env.Generated.(*secretclient.Store)}
+	x := &session{site: s, source: src.name, modules: stdlib.Modules(env), secrets: secretsOf(env), vault: vault, kept: env.Generated.(*secretclient.Store)}
 	x.engine = runtime.New(runtime.Config{Layers: src.layers, Modules: x.modules, MaxSteps: s.Limits.Steps})
 	x.recipe, err = x.engine.Load(src.path)
 	if err != nil {
@@ -67,7 +68,7 @@ func (a *app) environment(s *site.Site) (stdlib.Env, effect.Vault, error) {
 	sources := make(map[string]secretclient.Source)
 	for name, spec := range s.Secrets.Sources {
 		if sources[name], err = secretclient.ParseSource(name, spec); err != nil {
-			return stdlib.Env{}, nil, err
+			return stdlib.Env{}, nil, fault.Wrap("", s.Declared()[name], err)
 		}
 	}
 	lock, err := artifactclient.ReadLock(s.LockFile())
@@ -87,17 +88,33 @@ func (a *app) environment(s *site.Site) (stdlib.Env, effect.Vault, error) {
 		HostKeys:   journal.NewValues(filepath.Join(state, "hostkeys")),
 		Generated:  secretclient.NewStore(filepath.Join(state, "secrets"), box),
 		Sources:    sources,
+		Declared:   s.Declared(),
 		Readers:    secretclient.SiteReaders(s.Dir, os.LookupEnv, box),
 		Lock:       lock,
 		Mirror:     s.Artifacts.Mirror,
 		Cache:      cache,
 	}
-	return env, secret.NewVault(secret.Config{Sources: sources, Readers: env.Readers, Store: env.Generated}, box), nil
+	env.Readers["kubernetes"] = kubernetesSecrets(s.Dir, secretsOf(env))
+	return env, secret.NewVault(secretsOf(env), box), nil
 }
 
-// hide keeps the secrets that gsrun made for the site out of the outputs, those
-// that this run doesn't ask for included: what it reads may hold one.
+func secretsOf(env stdlib.Env) secret.Config {
+	return secret.Config{Sources: env.Sources, Readers: env.Readers, Store: env.Generated, Declared: env.Declared}
+}
+
+// hide keeps the secrets of the site, and those that gsrun made for it, out of
+// the outputs, those that this run doesn't ask for included: what it reads or
+// is given may hold one.
 func (x *session) hide(ctx context.Context, r *effect.Redactor) error {
+	r.Publish(x.site.Name, x.recipe.Path)
+	for _, path := range stepOrder(x.recipe, "") {
+		r.Publish(path)
+		r.Publish(strings.Split(path, "/")...)
+	}
+	door := &effect.Door{Clock: effect.SystemClock{}, Redactor: r}
+	if err := x.secrets.Hide(effect.With(ctx, effect.NewScope(door, effect.Owner{Site: x.site.Name}, "", nil))); err != nil {
+		return err
+	}
 	names, err := x.kept.List(ctx)
 	if err != nil {
 		return err

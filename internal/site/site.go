@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -41,6 +42,8 @@ type Site struct {
 
 	// Dir is the site's folder; it isn't read from the file.
 	Dir string `yaml:"-"`
+
+	declared map[string]string // file and line of each source of a secret
 }
 
 // Secrets say where secrets come from and who can read those that are kept.
@@ -50,7 +53,7 @@ type Secrets struct {
 	// Identity is the file with the age private key that opens them.
 	Identity string `yaml:"identity,omitempty"`
 	// Sources name where each secret("name") is read from: {env: NAME},
-	// {file: path}, {age: path}.
+	// {file: path}, {age: path}, {sops: path, key: a.b}, {kubernetes: {...}}.
 	Sources map[string]any `yaml:"sources,omitempty"`
 }
 
@@ -87,7 +90,7 @@ func Load(dir string) (*Site, error) {
 	if err != nil {
 		return nil, &fault.Error{Op: "reading site", Target: path, Kind: fault.Invalid, Err: err}
 	}
-	s := &Site{Dir: dir}
+	s := &Site{Dir: dir, declared: sourceLines(path, data)}
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
 	if err := d.Decode(s); err != nil {
@@ -104,6 +107,27 @@ func Load(dir string) (*Site, error) {
 	}
 	return s, nil
 }
+
+// sourceLines returns where each source of a secret is declared.
+func sourceLines(path string, data []byte) map[string]string {
+	out := make(map[string]string)
+	var doc struct {
+		Secrets struct {
+			Sources map[string]yaml.Node `yaml:"sources"`
+		} `yaml:"secrets"`
+	}
+	if yaml.Unmarshal(data, &doc) != nil {
+		return out // what is wrong with it is told by whoever reads all of it
+	}
+	for name, n := range doc.Secrets.Sources {
+		out[name] = fmt.Sprintf("%s:%d", path, n.Line)
+	}
+	return out
+}
+
+// Declared returns the file and line at which each source of a secret is
+// declared, by the secret's name.
+func (s *Site) Declared() map[string]string { return s.declared }
 
 // checkData returns an error where a value is none that a recipe could have: a
 // date, or a key that isn't a text.
@@ -213,6 +237,11 @@ func (s *Site) Under(lab *Site) *Site {
 	for name, spec := range lab.Secrets.Sources {
 		c.Secrets.Sources[name] = absolute(lab, spec)
 	}
+	c.declared = maps.Clone(s.declared)
+	if c.declared == nil {
+		c.declared = make(map[string]string)
+	}
+	maps.Copy(c.declared, lab.declared)
 	c.Artifacts = Artifacts{Mirror: lab.Artifacts.Mirror, Lock: lab.LockFile(), Cache: lab.Path(lab.Artifacts.Cache)}
 	c.Inputs = make(map[string]map[string]any)
 	for _, from := range []*Site{lab, s} {
@@ -236,8 +265,13 @@ func absolute(s *Site, spec any) any {
 	}
 	out := make(map[string]any, len(m))
 	for k, v := range m {
-		if path, isText := v.(string); isText && (k == "file" || k == "age") {
-			v = s.Path(path)
+		switch x := v.(type) {
+		case string:
+			if k == "file" || k == "age" || k == "sops" || k == "kubeconfig_file" {
+				v = s.Path(x)
+			}
+		case map[string]any:
+			v = absolute(s, x)
 		}
 		out[k] = v
 	}

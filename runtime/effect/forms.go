@@ -87,10 +87,15 @@ const minLine = 16
 // it. A text of certificates has no such parts.
 func parts(plain string) []string {
 	trimmed := strings.TrimSpace(plain)
-	if !strings.Contains(trimmed, "\n") {
-		return []string{plain, trimmed}
-	}
 	var out []string
+	for _, m := range jsonPair.FindAllStringSubmatch(plain, -1) { // as in JSON on one line
+		if value := m[2]; secretKey.MatchString(m[1]) && !publicKey.MatchString(m[1]) && !isCommon(value) {
+			out = append(out, value)
+		}
+	}
+	if !strings.Contains(trimmed, "\n") {
+		return append(out, plain, trimmed)
+	}
 	certificate, all := false, true
 	for line := range strings.SplitSeq(trimmed, "\n") {
 		line = strings.TrimSpace(line)
@@ -114,6 +119,7 @@ func parts(plain string) []string {
 
 var (
 	pair       = regexp.MustCompile(`^(?:- |export )?["']?([\w.-]+)["']?\s*(: |=)\s*([^=\s].*)$`)
+	jsonPair   = regexp.MustCompile(`"([\w.-]+)"\s*:\s*"([^"\\]+)"`)
 	secretKey  = regexp.MustCompile(`(?i)pass|token|secret|credential|key`)
 	publicKey  = regexp.MustCompile(`(?i)(name|file|path|url|ref|id|certificate|certificate-data|authority-data|public-?_?key)$`)
 	structural = regexp.MustCompile(`^[#;\[]|[:{\[(,]$`)

@@ -237,6 +237,10 @@ func TestLines(t *testing.T) {
 			t.Errorf("%q became %q", public, out)
 		}
 	}
+	account := redactor(`{"type": "service_account", "private_key_id": "abcdef0123456789", "auth": {"client_secret": "GOCSPX-hunter2"}, "token_uri": "https://oauth2.example.org/token"}`)
+	if got := account.String("a GOCSPX-hunter2 of service_account abcdef0123456789"); got != "a *** of service_account abcdef0123456789" {
+		t.Errorf("JSON on one line: %q", got)
+	}
 	certificate := "-----BEGIN CERTIFICATE-----\nMIIDtDCCApygAwIBAgICBRAwDQYJKoZIhvcNAQEL\n-----END CERTIFICATE-----\n"
 	if out := redactor(certificate).String(certificate); out != certificate {
 		t.Errorf("a certificate became %q", out)

@@ -4,6 +4,7 @@ package secret
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -24,6 +25,86 @@ type Config struct {
 	Readers client.Readers
 	// Store keeps what was generated. It encrypts.
 	Store effect.Store
+	// Declared is where the site declares each source, for messages: file and
+	// line, by name.
+	Declared map[string]string
+}
+
+// Lookup returns the source that ref names: the name of a secret of the site,
+// or a kind and what follows it, as in env:NAME. The error doesn't hold ref,
+// which may be a secret given by mistake.
+func (c Config) Lookup(ref string) (client.Source, error) {
+	if src, ok := c.Sources[ref]; ok {
+		return src, nil
+	}
+	if src, ok := client.ParseRef(ref); ok {
+		if _, known := c.readers()[src.Kind]; known {
+			return src, nil
+		}
+	}
+	return client.Source{}, fault.Hinted(fault.Invalid, "the value itself is never given, since others see it in the list of processes",
+		"it takes the name of a secret of the site%s, or where one is: %s", among(c.Sources), strings.Join(c.readers().Kinds(), ":..., ")+":...")
+}
+
+func among(sources map[string]client.Source) string {
+	if len(sources) == 0 {
+		return ", which declares none"
+	}
+	return " (" + strings.Join(slices.Sorted(maps.Keys(sources)), ", ") + ")"
+}
+
+// Read returns the secret that ref names, see Lookup, as one of the run that
+// ctx belongs to.
+func (c Config) Read(ctx context.Context, ref string) (*effect.Secret, error) {
+	src, err := c.Lookup(ref)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.ReadSource(ctx, src)
+	return s, fault.Wrap("", c.Declared[ref], err)
+}
+
+// ReadSource returns what a source holds as a secret of the run that ctx
+// belongs to.
+func (c Config) ReadSource(ctx context.Context, src client.Source) (*effect.Secret, error) {
+	plain, err := c.readers().Read(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	return effect.NewSecret(ctx, plain, effect.Ref(src.String()))
+}
+
+// declare makes a secret of what its source holds. The error names the place at
+// which the site declares it.
+func declare(ctx context.Context, plain string, src client.Source, place string) (*effect.Secret, error) {
+	s, err := effect.NewSecret(ctx, plain, effect.Ref(src.String()))
+	if err != nil && place != "" {
+		err = fault.Wrap("", place, err)
+	}
+	return s, err
+}
+
+// Hide keeps the secrets of the site out of the outputs of the run that ctx
+// belongs to: those that can be had on this machine at no cost, whether the run
+// asks for them or not, since what it reads or is given may hold one. One that
+// isn't there is left to the step that asks for it; one that can't be hidden is
+// an error.
+func (c Config) Hide(ctx context.Context) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
+		src := c.Sources[name]
+		if !src.Local() {
+			continue
+		}
+		plain, err := c.readers().Read(ctx, src)
+		if err != nil {
+			continue
+		}
+		if _, err := declare(ctx, plain, src, c.Declared[name]); err != nil {
+			errs = append(errs, fault.Wrap("", "secret "+name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // readers returns c's readers with that of the store.
@@ -46,10 +127,11 @@ func (c Config) readers() client.Readers {
 
 // Secrets is one run's instance of the module.
 type Secrets struct {
-	sources map[string]client.Source
-	readers client.Readers
-	store   effect.Store
-	making  sync.Mutex // held while a secret is generated
+	sources  map[string]client.Source
+	readers  client.Readers
+	store    effect.Store
+	declared map[string]string
+	making   sync.Mutex // held while a secret is generated
 }
 
 // Module returns the module.
@@ -57,8 +139,10 @@ func Module(c Config) *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name: "secret",
 		Doc: "Secrets: texts that show as `***` everywhere, and stay secret through `+`, `%`, `format` and templates. " +
-			"The site declares where each is kept (`secrets:` in site.yaml): `{env: NAME}`, `{file: PATH}`, `{age: PATH}`, or `store` for one that `secret.generate` makes.",
-		Recv:  &Secrets{sources: c.Sources, readers: c.readers(), store: c.Store},
+			"The site declares where each is kept (`secrets:` in site.yaml): `{env: NAME}`, `{file: PATH}`, `{age: PATH}`, `{sops: PATH, key: A.B}`, " +
+			"`{kubernetes: {kubeconfig: SECRET, namespace: NS, name: NAME, key: KEY}}`, or `store` for one that `secret.generate` makes. " +
+			"Words that logs are full of, such as `password` or the site's name, can't be secrets.",
+		Recv:  &Secrets{sources: c.Sources, readers: c.readers(), store: c.Store, declared: c.Declared},
 		Funcs: []builtin.Func{get(), generate()},
 	})
 }
@@ -89,7 +173,7 @@ func get() builtin.Func {
 				if err != nil {
 					return nil, err
 				}
-				return effect.NewSecret(ctx, plain, effect.Ref(src.String()))
+				return declare(ctx, plain, src, s.declared[a.Name])
 			})
 		},
 	})

@@ -252,3 +252,50 @@ func TestCodec(t *testing.T) {
 		t.Error("another text came back")
 	}
 }
+
+// TestHide hides the secrets that a run doesn't ask for, too, and refuses those
+// that can't be hidden, with the place where they are declared.
+func TestHide(t *testing.T) {
+	s := newSite(t)
+	c := s.config(t)
+	delete(c.Sources, "short")
+	door := startest.NewDoor(effect.Plan)
+	ctx := effect.With(t.Context(), effect.NewScope(door, effect.Owner{Site: "frankfurt"}, "", nil))
+	if err := c.Hide(ctx); err != nil {
+		t.Fatal(err)
+	}
+	in := "environment-value file-value-1 age-value-1 line two"
+	if got := door.Redactor.String(in); got != "*** *** *** line two" {
+		t.Errorf("the run shows %q", got)
+	}
+	for plain, why := range map[string]string{"abc": "it has 3 bytes", "password": "it is a word that logs are full of", "Frankfurt": "it is a word that logs are full of"} {
+		s.env["GSRUN_TEST_SECRET"] = plain
+		c.Declared = map[string]string{"from_env": "site.yaml:7"}
+		err := c.Hide(ctx)
+		if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), `secret from_env: site.yaml:7: secret "env:GSRUN_TEST_SECRET": `+why) || fault.HintOf(err) == "" || strings.Contains(err.Error(), plain) {
+			t.Errorf("%q: %v", plain, err)
+		}
+		if got := door.Redactor.String("abc password frankfurt"); got != "abc password frankfurt" {
+			t.Errorf("%q turned the log into %q", plain, got)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	s := newSite(t)
+	c := s.config(t)
+	door := startest.NewDoor(effect.Apply)
+	ctx := effect.With(t.Context(), effect.NewScope(door, effect.Owner{}, "", nil))
+	for ref, want := range map[string]string{"from_file": "file-value-1", "env:GSRUN_TEST_SECRET": "environment-value", "age:good.age": "age-value-1", "file:" + s.dir + "/one": "file-value-1"} {
+		got, err := c.Read(ctx, ref)
+		if err != nil || got.Reveal() != want || door.Redactor.String(want) != effect.Mask {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+	for _, ref := range []string{"hunter2hunter2", "", "vault:x", "from_", "env"} {
+		_, err := c.Read(ctx, ref)
+		if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.HintOf(err), "never given") || ref != "" && ref != "env" && ref != "from_" && strings.Contains(err.Error(), ref) {
+			t.Errorf("%q: %v", ref, err)
+		}
+	}
+}

@@ -15,8 +15,8 @@ import (
 
 // A Source is where one secret is kept: the kind of place, and which one there.
 type Source struct {
-	Kind string // "env", "file", "age", "store"
-	Arg  string // the variable's name, the file's path, the stored value's name
+	Kind string // "env", "file", "age", "sops", "kubernetes", "store"
+	Arg  string // the variable's name, the file's path, the stored value's name, what KubernetesArg.String returns
 }
 
 // String returns the source as kind:arg. ParseRef reads it.
@@ -34,7 +34,7 @@ func ParseRef(ref string) (Source, bool) {
 func ParseSource(name string, spec any) (Source, error) {
 	refuse := func(format string, args ...any) error {
 		return &fault.Error{Op: "reading the source of secret", Target: fmt.Sprintf("%q", name), Kind: fault.Invalid,
-			Hint: "write {env: NAME}, {file: PATH}, {age: PATH} or store", Err: fmt.Errorf(format, args...)}
+			Hint: "write {env: NAME}, {file: PATH}, {age: PATH}, {sops: PATH, key: A.B}, {kubernetes: {...}} or store", Err: fmt.Errorf(format, args...)}
 	}
 	switch spec := spec.(type) {
 	case string:
@@ -44,12 +44,27 @@ func ParseSource(name string, spec any) (Source, error) {
 		if s, ok := ParseRef(spec); ok {
 			return s, nil
 		}
-		return Source{}, refuse("%q has no kind", spec)
+		// It isn't told: it may be the secret itself.
+		return Source{}, refuse("what is written there has no kind")
 	case map[string]any:
+		if path, ok := spec["sops"].(string); ok && len(spec) == 2 {
+			key, isText := spec["key"].(string)
+			if !isText || key == "" || strings.Contains(path, "#") {
+				return Source{}, refuse("sops takes a path and a key")
+			}
+			return Source{"sops", path + "#" + key}, nil
+		}
 		if len(spec) != 1 {
 			return Source{}, refuse("it has %d kinds, want one", len(spec))
 		}
 		for kind, arg := range spec {
+			if kind == "kubernetes" {
+				k, err := parseKubernetes(arg)
+				if err != nil {
+					return Source{}, refuse("%w", err)
+				}
+				return Source{kind, k.String()}, nil
+			}
 			text, ok := arg.(string)
 			if !ok || text == "" {
 				return Source{}, refuse("what follows %s is no text", kind)
@@ -141,7 +156,12 @@ func within(dir, path string) string {
 }
 
 // SiteReaders returns the readers of environment variables (through lookup)
-// and of plain and age-encrypted files in the site's folder dir.
+// and of plain, age-encrypted and SOPS-encrypted files in the site's folder dir.
 func SiteReaders(dir string, lookup func(string) (string, bool), box *Box) Readers {
-	return Readers{"env": Env(lookup), "file": File(dir), "age": AgeFile(dir, box)}
+	return Readers{"env": Env(lookup), "file": File(dir), "age": AgeFile(dir, box), "sops": SOPSFile(dir, box)}
+}
+
+// Local reports whether the secret is read on this machine, at no cost.
+func (s Source) Local() bool {
+	return s.Kind == "env" || s.Kind == "file" || s.Kind == "age" || s.Kind == "sops"
 }
