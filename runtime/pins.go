@@ -15,6 +15,7 @@ import (
 // A Stale override is of a step that has changed since: the digest that it pins
 // isn't that of the step below.
 type Stale struct {
+	Recipe string // its path
 	Step   string
 	Pinned string // "sha256:..."
 	Now    string
@@ -76,7 +77,7 @@ func (e *extension) pins(below *Recipe, of *starlark.Dict) {
 		if have == want {
 			continue
 		}
-		st := Stale{Step: name, Pinned: want, Now: have, Pos: e.pos, Copy: CopyOf(e.r.Path, name), Code: code}
+		st := Stale{Recipe: e.r.Path, Step: name, Pinned: want, Now: have, Pos: e.pos, Copy: CopyOf(e.r.Path, name), Code: code}
 		layer := e.place.loader.layers[e.place.id.Layer]
 		if text, err := fs.ReadFile(layer.Recipes, st.Copy); err == nil {
 			st.Kept = readCopy(string(text), want)

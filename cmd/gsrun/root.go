@@ -40,7 +40,8 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(a.runCmd(), a.planCmd(), a.destroyCmd(), a.resumeCmd(), a.checkCmd(), a.graphCmd(), a.explainCmd(), a.runsCmd(), a.docCmd(), a.labCmd(), a.vendorCmd(), a.versionCmd())
+	root.AddCommand(a.runCmd(), a.planCmd(), a.destroyCmd(), a.resumeCmd(), a.checkCmd(), a.graphCmd(), a.explainCmd(), a.overrideCmd(),
+		a.runsCmd(), a.docCmd(), a.labCmd(), a.vendorCmd(), a.versionCmd())
 	return root
 }
 

@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/plain", RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error { return setup(e) },
-		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "replace": replace},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "replace": replace, "digests": digests},
 	})
 }
 
@@ -62,6 +62,18 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if code != args[0] {
 		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+}
+
+// digests compares a file with another, in which "sha256:..." stands for any
+// digest: digests FILE WANT.
+func digests(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 || neg {
+		ts.Fatalf("usage: digests FILE WANT")
+	}
+	got := regexp.MustCompile("sha256:[0-9a-f]{64}").ReplaceAllString(ts.ReadFile(args[0]), "sha256:...")
+	if want := ts.ReadFile(args[1]); got != want {
+		ts.Fatalf("%s is\n%s\nwant\n%s", args[0], got, want)
 	}
 }
 

@@ -22,7 +22,7 @@ type staleOverride struct {
 
 func staleOf(st runtime.Stale) staleOverride {
 	o := staleOverride{Step: st.Step, Pos: fmt.Sprintf("%s:%d", st.Pos.Filename(), st.Pos.Line), Pinned: st.Pinned, Now: st.Now,
-		Hint: "take over what matters, then pin the new digest"}
+		Hint: fmt.Sprintf("take over what matters, then pin the step as it is now: gsrun override %s %s --repin", st.Recipe, st.Step)}
 	o.Message = fmt.Sprintf("%s: the step %s that it overrides has changed: it pins %s, the step below is %s", o.Pos, st.Step, st.Pinned, st.Now)
 	switch {
 	case st.Kept == "":
@@ -30,7 +30,7 @@ func staleOf(st runtime.Stale) staleOverride {
 	case st.Kept == st.Code:
 		o.Hint = "its text and what it reaches read the same: what differs shows in no text; " + o.Hint
 	default:
-		o.Diff = view.Unified("the step as pinned", "the step as it is", st.Kept, st.Code)
+		o.Diff = view.Unified(st.Recipe+".star: "+st.Step+" as pinned", st.Recipe+".star: "+st.Step+" as it is", st.Kept, st.Code)
 	}
 	return o
 }
