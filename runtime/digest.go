@@ -46,6 +46,40 @@ func (s *Step) reached(l *Loader) (digest, code string, err error) {
 	return digest, d.text.String(), err
 }
 
+// Digests returns the digests of the code of a recipe's steps, and of those of the
+// recipes that it uses, by the steps' paths; what belongs to a recipe itself
+// goes by "outputs".
+func (e *Engine) Digests(r *Recipe) (map[string]string, error) {
+	e.loader.mu.Lock()
+	defer e.loader.mu.Unlock()
+	code := make(map[string]string)
+	return code, e.digests(code, r, "")
+}
+
+func (e *Engine) digests(code map[string]string, r *Recipe, prefix string) error {
+	add := func(path string, v starlark.Value) error {
+		d := newDigester(e.loader)
+		d.value(v)
+		code[path] = "sha256:" + hex.EncodeToString(d.sum.Sum(nil))
+		return d.err
+	}
+	for _, s := range r.Steps {
+		if err := add(prefix+s.Name, s); err != nil {
+			return err
+		}
+		if s.Use == nil {
+			continue
+		}
+		if err := e.digests(code, s.Use, prefix+s.Name+"/"); err != nil {
+			return err
+		}
+	}
+	if r.Outputs == nil {
+		return nil
+	}
+	return add(prefix+"outputs", r.Outputs)
+}
+
 // A digester digests what the code of functions is made of.
 type digester struct {
 	loader *Loader

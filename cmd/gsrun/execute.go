@@ -19,6 +19,8 @@ import (
 type process struct {
 	run     string // the run's id
 	inputs  starlark.StringDict
+	resumed bool
+	saved   *planFile                                       // what it may do; nil for what the recipe says
 	journal func(journal.Options) (*journal.Journal, error) // opens the run's journal; called under the lock
 }
 
@@ -42,6 +44,10 @@ func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) e
 	if err != nil {
 		return err
 	}
+	contract, err := p.contract(ctx, x, effect.NewSaver(key, redactor), redactor)
+	if err != nil {
+		return err
+	}
 	j, err := p.journal(journal.Options{Codec: effect.Codec{Vault: x.vault, Redactor: redactor}})
 	if err != nil {
 		return err
@@ -49,7 +55,7 @@ func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) e
 	log := openLog(x.store, p.run, redactor)
 	defer log.Close()
 	door, v := a.door(effect.Apply, view.Running, f, redactor, log.Event)
-	door.Recorder, door.Guard, door.Memory = j, lock.Guard, j
+	door.Recorder, door.Guard, door.Memory, door.Contract = j, lock.Guard, j, contract
 	door.Deletes = x.site.Limits.Deletes
 	if f.maxDeletes >= 0 {
 		door.Deletes = f.maxDeletes
@@ -81,6 +87,22 @@ func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) e
 		sumErr = errors.Join(sumErr, writeOutputs(f.outputs, res.Outputs, redactor))
 	}
 	return errors.Join(closeErr, endErr, sumErr)
+}
+
+// contract returns what the saved plan lets the run do; nil if there is none. A
+// run that begins is refused if the world isn't as the plan says.
+func (p process) contract(ctx context.Context, x *session, saver effect.Saver, r *effect.Redactor) (*effect.Contract, error) {
+	if p.saved == nil {
+		return nil, nil
+	}
+	if err := p.saved.sameCode(x, p.inputs, saver); err != nil {
+		return nil, err
+	}
+	c := effect.NewContract(saver, p.saved.Changes, p.saved.Stops)
+	if p.resumed {
+		return c, nil
+	}
+	return c, p.saved.drift(ctx, x, p.inputs, r, c)
 }
 
 // finishedOf returns what the engine asks for steps that earlier processes of

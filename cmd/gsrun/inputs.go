@@ -85,6 +85,9 @@ func parseRecipe(cmd *cobra.Command, args []string, switches func(recipe string)
 		}
 		out.inputs[key] = value
 	}
+	if plan := flags.Lookup("plan"); plan != nil && plan.Changed {
+		return out, nil // it names its recipe
+	}
 	if out.recipe == "" && !out.help {
 		return out, fault.Hinted(fault.Invalid, "write gsrun "+cmd.Name()+" RECIPE, such as recipes/gateway.star", "which recipe?")
 	}

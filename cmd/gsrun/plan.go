@@ -1,15 +1,18 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
-	"time"
+	"fmt"
 
 	"github.com/spf13/cobra"
+	"go.starlark.net/starlark"
 
 	"git.vanillacore.net/govstack/gsrun/cmd/gsrun/view"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/runtime/journal"
 )
 
 func (a *app) planCmd() *cobra.Command {
@@ -19,12 +22,13 @@ func (a *app) planCmd() *cobra.Command {
 		Short: "Show what a run would change, without changing anything",
 		Long: "Run the recipe for real, reads included, but show each change instead of making it. What a change would\n" +
 			"produce is `(known after apply)`; a step that would have to decide on such a value stops there and says so.",
-		Example:            "  gsrun plan recipes/gateway.star --site sites/oslab --detailed-exitcode",
+		Example:            "  gsrun plan recipes/gateway.star --site sites/oslab --detailed-exitcode\n  gsrun plan gateway --site sites/oslab --out gateway.plan && gsrun run --plan gateway.plan --site sites/oslab",
 		DisableFlagParsing: true,
 		ValidArgsFunction:  a.completeRecipe,
 	}
 	f.add(c)
 	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 if there are changes, 0 if there are none")
+	c.Flags().StringVar(&f.out, "out", "", "save the plan to this `file`, for gsrun run --plan")
 	c.Flags().BoolVar(&f.full, "full", false, "show long texts whole")
 	c.RunE = func(cmd *cobra.Command, args []string) error { return a.planRecipe(cmd, args, &f) }
 	return c
@@ -34,50 +38,73 @@ func (a *app) planCmd() *cobra.Command {
 type planFlags struct {
 	runFlags
 	detailed, full bool
+	out            string
 }
 
 func (a *app) planRecipe(cmd *cobra.Command, args []string, f *planFlags) (err error) {
-	x, inputs, _, err := a.begin(cmd, args, &f.runFlags)
+	x, inputs, given, err := a.begin(cmd, args, &f.runFlags)
 	if err != nil || x == nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.close()) }()
-	id, err := newRunID(time.Now())
-	if err != nil {
-		return err
-	}
 	redactor := new(effect.Redactor)
 	if err := x.hide(cmd.Context(), redactor); err != nil {
 		return err
 	}
-	var stops view.Stops
-	door, v := a.door(effect.Plan, view.Planning, &f.runFlags, redactor, stops.Event)
-	res, runErr := x.engine.Run(cmd.Context(), x.recipe, runtime.Options{
-		ID: id, Site: runtimeSite(x.site), Inputs: inputs, Door: door, Vault: x.vault, Secret: x.secrets.Read})
+	p := newPlanning(nil)
+	door, v := a.door(effect.Plan, view.Planning, &f.runFlags, redactor, p.Event)
+	if err := p.plan(cmd.Context(), x, inputs, door); err != nil {
+		return errors.Join(err, v.Close())
+	}
 	closeErr := v.Close()
-	data := view.PlanData{Recipe: x.recipe.Path, Changes: door.Planned(), Steps: res.Steps, Stops: stops.All(), Order: stepOrder(x.recipe, ""), Unchanged: door.Counts().Unchanged}
-	data.Err, data.Budget = door.Redacted(runErr), x.site.Limits.Deletes
+	p.data.Budget = x.site.Limits.Deletes
 	if f.maxDeletes >= 0 {
-		data.Budget = f.maxDeletes
+		p.data.Budget = f.maxDeletes
 	}
 	t := a.terminal(a.stdout)
-	opts := view.PlanOptions{Color: t.Color, ASCII: t.ASCII, Full: f.full, Redactor: door.Redactor}
+	opts := view.PlanOptions{Color: t.Color, ASCII: t.ASCII, Full: f.full, Redactor: redactor}
 	write := view.Plan
 	if view.Kind(f.output) == view.JSON {
 		write = view.PlanJSON
 	}
-	planErr := write(a.stdout, data, opts)
-	if runErr != nil {
-		a.report(x.engine, door, runErr)
-		return &exitCode{code: fault.KindOf(runErr).ExitCode()}
+	planErr := write(a.stdout, p.data, opts)
+	if p.err != nil {
+		a.report(x.engine, door, p.err)
+		return &exitCode{code: fault.KindOf(p.err).ExitCode()}
 	}
 	if err := errors.Join(closeErr, planErr); err != nil {
 		return err
 	}
-	if f.detailed && (len(data.Changes) > 0 || len(data.Stops) > 0) {
+	if f.out != "" {
+		if err := a.savePlan(x, p, given, inputs, redactor, f.out); err != nil {
+			return err
+		}
+	}
+	if f.detailed && (len(p.data.Changes) > 0 || len(p.data.Stops) > 0) {
 		return &exitCode{code: 2}
 	}
 	return nil
+}
+
+// savePlan writes a plan to a file.
+func (a *app) savePlan(x *session, p *planning, given map[string]string, inputs starlark.StringDict, r *effect.Redactor, file string) error {
+	store, err := journal.Open(x.site.StateDir())
+	if err != nil {
+		return err
+	}
+	key, err := store.Key(rand.Read)
+	if err != nil {
+		return err
+	}
+	saved, err := p.file(x, given, inputs, effect.NewSaver(key, r), r)
+	if err != nil {
+		return err
+	}
+	if err := saved.write(file); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stderr, "Saved to %s; gsrun run --plan %s does it.\n", file, file)
+	return err
 }
 
 // stepOrder lists the paths of the steps of a recipe, and of those that it

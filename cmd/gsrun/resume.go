@@ -3,11 +3,16 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.starlark.net/starlark"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/internal/site"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 	"git.vanillacore.net/govstack/gsrun/runtime/journal"
 )
@@ -61,21 +66,19 @@ func (a *app) resume(cmd *cobra.Command, run string, f *runFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	src, err := findRecipe(entries[0].Source, s)
-	if err != nil {
-		return err
+	var saved *planFile
+	if _, err := os.Stat(store.PlanPath(run)); err == nil {
+		if saved, err = readPlan(store.PlanPath(run)); err != nil {
+			return err
+		}
 	}
-	x, err := a.open(s, src)
+	x, inputs, err := a.reopen(s, entries[0].Source, given)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.close()) }()
-	inputs, err := x.inputs(given)
-	if err != nil {
-		return err
-	}
 	return a.execute(ctx, x, f, process{
-		run: run, inputs: inputs,
+		run: run, inputs: inputs, saved: saved, resumed: true,
 		journal: func(o journal.Options) (*journal.Journal, error) {
 			// It is read again under the lock: another process may have gone on.
 			entries, _, err := store.Read(run)
@@ -100,6 +103,35 @@ func (a *app) resume(cmd *cobra.Command, run string, f *runFlags) (err error) {
 			return j, nil
 		},
 	})
+}
+
+// reopen opens the recipe that a journal or a saved plan names, with the inputs
+// that it was given.
+func (a *app) reopen(s *site.Site, recipe string, given map[string]string) (*session, starlark.StringDict, error) {
+	src, err := findRecipe(recipe, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	x, err := a.open(s, src)
+	if err != nil {
+		return nil, nil, err
+	}
+	inputs, err := x.inputs(given)
+	if err != nil {
+		return nil, nil, errors.Join(err, x.close())
+	}
+	return x, inputs, nil
+}
+
+// gaveNoSecret returns an error if one of the inputs that a run or plan was
+// given is masked.
+func gaveNoSecret(what string, given map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if strings.Contains(given[name], effect.Mask) {
+			return fault.Hinted(fault.Invalid, "run the recipe anew: nothing is made twice", "%s was given a secret as the input %s, which isn't kept", what, name)
+		}
+	}
+	return nil
 }
 
 // newestUnfinished returns the newest run, if it can be gone on with.
@@ -151,10 +183,5 @@ func inputsOf(run string, entries []journal.Entry) (map[string]string, error) {
 	if err := json.Unmarshal(entries[0].Inputs, &given); err != nil || entries[0].Source == "" {
 		return nil, fault.Hinted(fault.Invalid, anew, "the journal of run %s doesn't say how it was started", run)
 	}
-	for name, text := range given {
-		if strings.Contains(text, effect.Mask) {
-			return nil, fault.Hinted(fault.Invalid, anew, "run %s was given a secret as the input %s, which no journal keeps", run, name)
-		}
-	}
-	return given, nil
+	return given, gaveNoSecret("run "+run, given)
 }

@@ -40,7 +40,7 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(a.runCmd(), a.planCmd(), a.destroyCmd(), a.resumeCmd(), a.checkCmd(), a.graphCmd(), a.explainCmd(), a.overrideCmd(),
+	root.AddCommand(a.runCmd(), a.planCmd(), a.showCmd(), a.destroyCmd(), a.resumeCmd(), a.checkCmd(), a.graphCmd(), a.explainCmd(), a.overrideCmd(),
 		a.runsCmd(), a.docCmd(), a.labCmd(), a.vendorCmd(), a.versionCmd())
 	return root
 }

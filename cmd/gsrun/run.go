@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type runFlags struct {
 	verbose    bool
 	maxDeletes int
 	outputs    string
+	plan       string // a saved plan to do
 }
 
 func (f *runFlags) add(c *cobra.Command) {
@@ -49,12 +51,13 @@ func (a *app) runCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:                "run RECIPE [inputs]",
 		Short:              "Run a recipe: make the world as it says",
-		Example:            "  gsrun recipes/gateway.star --site sites/oslab --cidr 10.30.0.0/24\n  gsrun gateway --help",
+		Example:            "  gsrun recipes/gateway.star --site sites/oslab --cidr 10.30.0.0/24\n  gsrun gateway --help\n  gsrun run --plan gateway.plan --site sites/oslab",
 		DisableFlagParsing: true,
 		ValidArgsFunction:  a.completeRecipe,
 	}
 	f.add(c)
 	c.Flags().StringVar(&f.outputs, "outputs", "", "write the outputs to this `file` as JSON, without those that are secret")
+	c.Flags().StringVar(&f.plan, "plan", "", "do exactly what this saved plan `file` says, or stop with what has changed since; takes no recipe and no inputs")
 	c.RunE = func(cmd *cobra.Command, args []string) error { return a.runRecipe(cmd, args, &f) }
 	return c
 }
@@ -68,6 +71,9 @@ func (a *app) begin(cmd *cobra.Command, args []string, f *runFlags) (*session, s
 	}
 	if given.help {
 		return nil, nil, nil, a.help(cmd, given.recipe, f)
+	}
+	if f.plan != "" {
+		return nil, nil, nil, a.runPlan(cmd, given, f)
 	}
 	if err := f.checkOutput(); err != nil {
 		return nil, nil, nil, err
@@ -172,13 +178,23 @@ func (a *app) runRecipe(cmd *cobra.Command, args []string, f *runFlags) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, x.close()) }()
+	return a.first(cmd.Context(), x, f, inputs, given, nil)
+}
+
+// first executes the first process of a run.
+func (a *app) first(ctx context.Context, x *session, f *runFlags, inputs starlark.StringDict, given map[string]string, saved *planFile) error {
 	id, err := newRunID(time.Now())
 	if err != nil {
 		return err
 	}
-	return a.execute(cmd.Context(), x, f, process{
-		run: id, inputs: inputs,
+	return a.execute(ctx, x, f, process{
+		run: id, inputs: inputs, saved: saved,
 		journal: func(o journal.Options) (*journal.Journal, error) {
+			if saved != nil {
+				if err := saved.write(x.store.PlanPath(id)); err != nil {
+					return nil, err
+				}
+			}
 			// A secret that was typed in is masked: a text may be in the journal only sealed.
 			masked := make(map[string]string, len(given))
 			for name, text := range given {
@@ -188,9 +204,46 @@ func (a *app) runRecipe(cmd *cobra.Command, args []string, f *runFlags) (err err
 			if err != nil {
 				return nil, &fault.Error{Op: "journalling the inputs", Kind: fault.Internal, Err: err}
 			}
-			return x.store.Start(journal.Entry{Run: id, Recipe: x.recipe.Path, Site: x.site.Name, Source: x.source, Inputs: texts, Holder: holder()}, o)
+			j, err := x.store.Start(journal.Entry{Run: id, Recipe: x.recipe.Path, Site: x.site.Name, Source: x.source, Inputs: texts, Holder: holder()}, o)
+			if err != nil || saved == nil {
+				return j, err
+			}
+			for key, value := range saved.Values {
+				if err := j.Keep(key, value); err != nil {
+					return nil, err
+				}
+			}
+			j.Remember(&journal.Past{Values: saved.Values})
+			return j, nil
 		},
 	})
+}
+
+// runPlan does what a saved plan says.
+func (a *app) runPlan(cmd *cobra.Command, given recipeArgs, f *runFlags) (err error) {
+	if given.recipe != "" || len(given.inputs) > 0 {
+		return fault.Hinted(fault.Invalid, "leave them out, or plan again with them", "--plan takes no recipe and no inputs: the plan has its own")
+	}
+	if err := f.checkOutput(); err != nil {
+		return err
+	}
+	saved, err := readPlan(f.plan)
+	if err != nil {
+		return err
+	}
+	if err := gaveNoSecret("the plan "+f.plan, saved.Given); err != nil {
+		return err
+	}
+	s, err := a.requireSite(cmd.Context(), f.place)
+	if err != nil {
+		return err
+	}
+	x, inputs, err := a.reopen(s, saved.Source, saved.Given)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.close()) }()
+	return a.first(cmd.Context(), x, f, inputs, saved.Given, saved)
 }
 
 func endStatus(err error) string {

@@ -73,6 +73,7 @@ type Door struct {
 	Memory   Memory         // nil keeps nothing of the clock and of chance
 	Retry    Retry          //
 	Guard    Guard          // nil guards nothing
+	Contract *Contract      // the saved plan that the changes must be of; nil if there is none
 	Deletes  int            // the deletion budget: more deletions are refused; < 0 means no limit
 	Met      func(Sighting) // told of each op that was observed, by several goroutines at once; nil tells nobody
 	Survey   bool           // of a plan: only look at what is there; a step that fails doesn't end the others
@@ -210,6 +211,9 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 	if c.Kind == "" {
 		c.Kind = None
 	}
+	if d.Mode == Plan && c.Kind != None && c.Kind != Run && c.Kind != Later && s.isOpaque(t.Scope) {
+		return d.plan(ctx, s, t, Change{Kind: Later, Note: "what the plan installs or runs there before may change it", Fields: c.Fields, After: c.After, Opaque: c.Opaque}), &c, nil
+	}
 	if d.Mode == Plan && c.Kind != Run && !c.Follows && d.plannedOtherwise(t, c) {
 		// What was observed isn't what this op will find: an earlier one of this
 		// plan changes the same target.
@@ -239,6 +243,11 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 }
 
 func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, start time.Time, tried *Change) (State, *Change, error) {
+	if d.Contract != nil {
+		if err := d.Contract.Admit(s.Step, s.Pos, t, c); err != nil {
+			return State{}, &c, err
+		}
+	}
 	if d.Guard != nil {
 		leave, err := d.Guard(ctx)
 		if err != nil {

@@ -101,7 +101,10 @@ type Change struct {
 	// same plan makes to the same target before. Otherwise what an op will find
 	// then isn't known.
 	Follows bool
-	Before  State // the observed state; set by the door
+	// Opaque says that the change may change other things of its scope, too, as
+	// the installation of a package does. A Run always may.
+	Opaque bool
+	Before State // the observed state; set by the door
 }
 
 // A Field is one difference.

@@ -22,6 +22,9 @@ func (d *Door) Planned() []Planned {
 
 func (d *Door) plan(ctx context.Context, s *Scope, t Target, c Change) State {
 	s.setPending(t.within())
+	if c.Opaque || c.Kind == Run {
+		s.setOpaque(t.Scope)
+	}
 	doubt(ctx)
 	if d.planAgain(s, t, c) {
 		// Applied, the second op would find what the first one made.
@@ -59,7 +62,7 @@ func sameChange(a, b Change) bool {
 func (d *Door) planAgain(s *Scope, t Target, c Change) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if c.Kind == Create || c.Kind == Update {
+	if c.Kind == Create || c.Kind == Update || c.Kind == Later && c.After != nil {
 		for _, i := range d.plannedAt[t] {
 			if sameChange(d.planned[i].Change, c) {
 				return true

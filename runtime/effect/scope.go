@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -51,13 +52,14 @@ type Scope struct {
 
 	mu      *sync.Mutex
 	pending map[string]bool // targets with a planned change
+	opaque  map[string]bool // systems with one that may change anything there
 	calls   map[string]int  // how often something was asked for (see Once)
 	branch  string          // which of the calls at the same time this is
 }
 
 // NewScope returns a scope for the step at path, whose needs are given.
 func NewScope(d *Door, owner Owner, path string, needs []*Scope) *Scope {
-	return &Scope{Door: d, Owner: owner, Step: path, Needs: needs, mu: new(sync.Mutex), pending: make(map[string]bool), calls: make(map[string]int)}
+	return &Scope{Door: d, Owner: owner, Step: path, Needs: needs, mu: new(sync.Mutex), pending: make(map[string]bool), opaque: make(map[string]bool), calls: make(map[string]int)}
 }
 
 type scopeKey struct{}
@@ -108,6 +110,31 @@ func (s *Scope) setPending(target string) {
 // isPending reports whether this step, or one that it depends on, has a
 // planned change within the system named by prefix.
 func (s *Scope) isPending(prefix string) bool {
+	return s.before(func(s *Scope) bool {
+		for t := range s.pending {
+			if t == everything || t == prefix || strings.HasPrefix(prefix, t+"/") || strings.HasPrefix(t, prefix) && (strings.HasSuffix(prefix, "/") || t[len(prefix)] == '/') {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// setOpaque says that a planned change may change anything in system.
+func (s *Scope) setOpaque(system string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opaque[system] = true
+}
+
+// isOpaque reports whether this step, or one that it depends on, has a planned
+// change that may change anything in system.
+func (s *Scope) isOpaque(system string) bool {
+	return s.before(func(s *Scope) bool { return s.opaque[system] })
+}
+
+// before reports whether f holds for this step or one that it depends on.
+func (s *Scope) before(f func(*Scope) bool) bool {
 	seen := make(map[*sync.Mutex]bool)
 	var visit func(s *Scope) bool
 	visit = func(s *Scope) bool {
@@ -116,19 +143,9 @@ func (s *Scope) isPending(prefix string) bool {
 		}
 		seen[s.mu] = true
 		s.mu.Lock()
-		for t := range s.pending {
-			if t == everything || t == prefix || strings.HasPrefix(prefix, t+"/") || strings.HasPrefix(t, prefix) && (strings.HasSuffix(prefix, "/") || t[len(prefix)] == '/') {
-				s.mu.Unlock()
-				return true
-			}
-		}
+		holds := f(s)
 		s.mu.Unlock()
-		for _, n := range s.Needs {
-			if visit(n) {
-				return true
-			}
-		}
-		return false
+		return holds || slices.ContainsFunc(s.Needs, visit)
 	}
 	return visit(s)
 }

@@ -156,6 +156,9 @@ func (s *Store) path(run string) string { return filepath.Join(s.dir, "runs", ru
 // LogPath returns the file for what a run told.
 func (s *Store) LogPath(run string) string { return filepath.Join(s.dir, "runs", run+".log") }
 
+// PlanPath returns the file for the saved plan that a run does.
+func (s *Store) PlanPath(run string) string { return filepath.Join(s.dir, "runs", run+".plan") }
+
 // append adds an entry, and waits until it is on disk if flush is set.
 func (j *Journal) append(e Entry, flush bool) error {
 	line, err := json.Marshal(e)

@@ -14,6 +14,9 @@ type act struct {
 	name string
 	lock string // what no other act of the run may change at the same time; empty means the target
 
+	opaque bool // it may change other things on the host, too
+	always bool // it is done whatever there is
+
 	observe func(context.Context) (effect.State, error)
 	diff    func(effect.State) (effect.Change, error)
 	apply   func(context.Context, effect.Change) (effect.State, error)
@@ -46,7 +49,16 @@ func (a *act) Observe(ctx context.Context) (effect.State, error) {
 	return a.observe(ctx)
 }
 
-func (a *act) Diff(s effect.State) (effect.Change, error) { return a.diff(s) }
+// Diff compares. What a host that isn't known yet has isn't known either, so
+// that only a command which is run in any case is sure to be.
+func (a *act) Diff(s effect.State) (effect.Change, error) {
+	c, err := a.diff(s)
+	c.Opaque = c.Opaque || a.opaque
+	if err != nil || a.host.Known() || a.always {
+		return c, err
+	}
+	return effect.Change{Kind: effect.Later, Fields: c.Fields, After: c.After, Opaque: c.Opaque || c.Kind == effect.Run}, nil
+}
 
 func (a *act) Apply(ctx context.Context, c effect.Change) (effect.State, error) {
 	lock := a.lock

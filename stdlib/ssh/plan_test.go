@@ -46,9 +46,39 @@ func TestPlanDialsNoHostToCome(t *testing.T) {
 	for _, p := range door.Planned() {
 		got = append(got, string(p.Change.Kind)+" "+p.Target.String()+" "+p.Change.Note)
 	}
-	want := []string{"create ssh/gw/file/etc/a ", "run ssh/gw/run/make 'it so' at least once", "run ssh/gw/run/make ", "update ssh/gw/service/a "}
+	want := []string{"later ssh/gw/file/etc/a ", "run ssh/gw/run/make 'it so' at least once", "later ssh/gw/run/make ", "later ssh/gw/service/a "}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("planned\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// What a package or a command may change besides isn't claimed to be known.
+func TestPlanAfterPackages(t *testing.T) {
+	s := newSite(t, sshtest.Options{})
+	if err := os.WriteFile(s.root+"/conf", []byte("old\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	door := startest.NewDoor(effect.Plan)
+	src := t.TempDir() + "/host.star"
+	text := `def test_it():
+    h = ssh.host(address, user = "root", key = key, host_key = host_key, port = port, name = "gw")
+    h.file.ensure(root + "/before", content = "new\n")
+    h.run(["make", "it so"])
+    h.file.ensure(root + "/conf", content = "new\n")
+    h.file.ensure(root + "/conf", content = "new\n")
+`
+	if err := os.WriteFile(src, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startest.Run(t, src, s.options(door))
+	var got []string
+	for _, p := range door.Planned() {
+		got = append(got, string(p.Change.Kind)+" "+strings.ReplaceAll(p.Target.String(), s.root, "")+" "+p.Change.Note)
+	}
+	want := "create ssh/gw/file/before \nrun ssh/gw/run/make 'it so' at least once\n" +
+		"later ssh/gw/file/conf what the plan installs or runs there before may change it"
+	if strings.Join(got, "\n") != want {
+		t.Errorf("planned\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
 }
 

@@ -122,7 +122,7 @@ func ensureUser(ctx context.Context, h *Host, a userArgs) (any, error) {
 	if a.Home != "" {
 		want["home"] = a.Home
 	}
-	return (&act{host: h, kind: "user", name: a.Name, lock: "users",
+	return (&act{host: h, kind: "user", name: a.Name, lock: "users", opaque: true,
 		observe: func(ctx context.Context) (effect.State, error) {
 			return h.observeUser(ctx, observeUserScript, vars{"n": a.Name})
 		},
@@ -190,7 +190,7 @@ func deleteUser(ctx context.Context, h *Host, a userNameArgs) (any, error) {
 	if a.Name == "root" || a.Name == h.user {
 		return nil, invalid(fn, "the user %s is needed to reach the host", a.Name)
 	}
-	_, err := effect.Do(ctx, &act{host: h, kind: "user", name: a.Name, lock: "users",
+	_, err := effect.Do(ctx, &act{host: h, kind: "user", name: a.Name, lock: "users", opaque: true,
 		observe: func(ctx context.Context) (effect.State, error) {
 			return h.observeUser(ctx, observeUserScript, vars{"n": a.Name})
 		},

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.starlark.net/starlark"
+
+	"git.vanillacore.net/govstack/gsrun/cmd/gsrun/view"
+	"git.vanillacore.net/govstack/gsrun/internal/durable"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// planVersion is the version of the form of saved plans.
+const planVersion = 1
+
+// A planFile is a saved plan: what `plan --out` writes and `run --plan` does.
+type planFile struct {
+	Version int       `json:"gsrun_plan"`
+	Gsrun   string    `json:"gsrun"`
+	Time    time.Time `json:"time"`
+	Site    string    `json:"site"`
+	Recipe  string    `json:"recipe"`
+	Source  string    `json:"source"` // what the recipe was called; a file's path is absolute
+	// Given are the texts of the inputs that were given; Inputs is all of them,
+	// in the journal's form, where a secret is a digest.
+	Given   map[string]string    `json:"given"`
+	Inputs  json.RawMessage      `json:"inputs"`
+	Code    map[string]string    `json:"code"`   // digests of the steps' code
+	Values  map[string]string    `json:"values"` // from the clock and from chance
+	Changes []effect.SavedChange `json:"changes"`
+	Stops   []string             `json:"stops"` // steps that were planned only in part
+	Text    string               `json:"text"`  // the plan for people
+}
+
+// write writes the plan to a file, which is replaced in one step.
+func (p *planFile) write(file string) error {
+	text, err := json.MarshalIndent(p, "", " ")
+	if err == nil {
+		err = durable.WriteFile(file, append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		return &fault.Error{Op: "writing plan", Target: file, Kind: fault.Failed, Err: err}
+	}
+	return nil
+}
+
+// readPlan reads a saved plan.
+func readPlan(file string) (*planFile, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		hint := ""
+		if errors.Is(err, fs.ErrNotExist) {
+			hint = "make one with gsrun plan RECIPE --out " + file
+		}
+		return nil, &fault.Error{Op: "reading plan", Target: file, Kind: fault.Invalid, Err: err, Hint: hint}
+	}
+	var p planFile
+	d := json.NewDecoder(bytes.NewReader(data))
+	if err := d.Decode(&p); err != nil || p.Version == 0 {
+		return nil, fault.Hinted(fault.Invalid, "make one with gsrun plan RECIPE --out FILE", "%s is no saved plan", file)
+	}
+	if p.Version != planVersion {
+		return nil, fault.Hinted(fault.Invalid, "plan again with this gsrun", "plan %s has version %d; this gsrun reads %d", file, p.Version, planVersion)
+	}
+	return &p, nil
+}
+
+// clockMemory keeps what a plan gets from the clock.
+type clockMemory struct {
+	mu     sync.Mutex
+	values map[string]string
+}
+
+func (m *clockMemory) Recall(key string) (string, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.values[key]
+	return v, ok
+}
+
+func (m *clockMemory) Keep(key, value string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.values[key] = value
+	return nil
+}
+
+// A planning is a plan in the making: what is shown and what is saved. Its
+// events say what it shows.
+type planning struct {
+	data  view.PlanData
+	err   error       // what the plan failed with
+	clock clockMemory // what it got from the clock
+
+	mu   sync.Mutex
+	stop view.Stops
+	seen map[string]bool // targets that are as they should be
+}
+
+// newPlanning returns a planning that gets from the clock what values says, if
+// that has it.
+func newPlanning(values map[string]string) *planning {
+	p := &planning{seen: make(map[string]bool), clock: clockMemory{values: make(map[string]string)}}
+	maps.Copy(p.clock.values, values)
+	return p
+}
+
+// Event takes what the door tells.
+func (p *planning) Event(e effect.Event) {
+	p.stop.Event(e)
+	if e.Kind == effect.OpEnd && e.Err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.seen[e.Target] = true
+	}
+}
+
+// plan plans the recipe of x through door, whose events p gets.
+func (p *planning) plan(ctx context.Context, x *session, inputs starlark.StringDict, door *effect.Door) error {
+	id, err := newRunID(time.Now())
+	if err != nil {
+		return err
+	}
+	door.Memory = &p.clock
+	res, err := x.engine.Run(ctx, x.recipe, runtime.Options{ID: id, Site: runtimeSite(x.site), Inputs: inputs, Door: door, Vault: x.vault, Secret: x.secrets.Read})
+	p.err = err
+	p.data = view.PlanData{Recipe: x.recipe.Path, Changes: door.Planned(), Steps: res.Steps, Stops: p.stop.All(), Order: stepOrder(x.recipe, ""),
+		Unchanged: door.Counts().Unchanged, Err: door.Redacted(err)}
+	return nil
+}
+
+// stops returns the paths of the steps, and items, whose plan stopped.
+func (p *planning) stops() []string {
+	paths := make(map[string]bool)
+	for _, s := range p.data.Steps {
+		if s.Status == runtime.Deferred {
+			paths[s.Path] = true
+		}
+	}
+	for _, s := range p.data.Stops {
+		paths[s.Step] = true
+	}
+	return slices.Sorted(maps.Keys(paths))
+}
+
+// file returns the plan as it is saved.
+func (p *planning) file(x *session, given map[string]string, inputs starlark.StringDict, saver effect.Saver, r *effect.Redactor) (*planFile, error) {
+	out := &planFile{Version: planVersion, Gsrun: versionText(), Time: time.Now().UTC(), Site: x.site.Name, Recipe: x.recipe.Path, Source: x.source,
+		Given: make(map[string]string), Values: p.clock.values, Stops: p.stops(), Changes: []effect.SavedChange{}}
+	for name, text := range given {
+		out.Given[name] = r.String(text)
+	}
+	var err error
+	if out.Inputs, err = saver.Form(effect.NewStruct(inputs)); err != nil {
+		return nil, fault.Wrap("saving", "the inputs", err)
+	}
+	if out.Code, err = x.engine.Digests(x.recipe); err != nil {
+		return nil, fault.Wrap("saving the plan of", x.recipe.Path, err)
+	}
+	for _, c := range p.data.Changes {
+		s, err := saver.Save(c.Step, c.Target, c.Change, c.Pos)
+		if err != nil {
+			return nil, err
+		}
+		out.Changes = append(out.Changes, s)
+	}
+	var text strings.Builder
+	if err := view.Plan(&text, p.data, view.PlanOptions{ASCII: true, Full: true, Redactor: r}); err != nil {
+		return nil, err
+	}
+	out.Text = text.String()
+	return out, nil
+}
+
+// sameCode returns an error if the recipe, its inputs or the site aren't those
+// that the plan was made of.
+func (p *planFile) sameCode(x *session, inputs starlark.StringDict, saver effect.Saver) error {
+	const again = "plan again"
+	if x.site.Name != p.Site {
+		return fault.Hinted(fault.Drift, "name that site with --site", "the plan is for the site %s, not %s", p.Site, x.site.Name)
+	}
+	code, err := x.engine.Digests(x.recipe)
+	if err != nil {
+		return err
+	}
+	var differs []string
+	for _, path := range slices.Sorted(maps.Keys(code)) {
+		if p.Code[path] != code[path] {
+			differs = append(differs, path)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(p.Code)) {
+		if code[path] == "" {
+			differs = append(differs, path)
+		}
+	}
+	if len(differs) > 0 {
+		return fault.Hinted(fault.Drift, again, "the recipe has changed since it was planned: %s", strings.Join(differs, ", "))
+	}
+	form, err := saver.Form(effect.NewStruct(inputs))
+	if err != nil {
+		return err
+	}
+	if !saver.Fulfils(p.Inputs, form) {
+		return fault.Hinted(fault.Drift, again, "the inputs of %s aren't those that were planned with: site.yaml or a default has changed", x.recipe.Path)
+	}
+	return nil
+}
+
+// drift plans anew and returns an error that lists all in which that differs
+// from the saved plan. Nothing is touched.
+func (p *planFile) drift(ctx context.Context, x *session, inputs starlark.StringDict, r *effect.Redactor, c *effect.Contract) error {
+	now := newPlanning(p.Values)
+	door := &effect.Door{Mode: effect.Plan, Clock: effect.SystemClock{}, Emit: now.Event, Redactor: r}
+	if err := now.plan(ctx, x, inputs, door); err != nil {
+		return err
+	}
+	if now.err != nil {
+		return fmt.Errorf("looking whether the plan still holds: %w", now.err)
+	}
+	return door.Redacted(c.Drift(now.data.Changes, now.stops(), func(target string) bool { return now.seen[target] }))
+}
+
+func (a *app) showCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "show PLANFILE", Short: "Show a saved plan", Args: cobra.ExactArgs(1),
+		Example: "  gsrun show gateway.plan",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := readPlan(args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Plan of %s for site %s, made %s by gsrun %s\n\n%s", p.Recipe, p.Site, p.Time.Local().Format("2006-01-02 15:04:05"), p.Gsrun, p.Text)
+			return err
+		},
+	}
+}

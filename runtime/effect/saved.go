@@ -1,0 +1,345 @@
+package effect
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+)
+
+// A SavedChange is a planned change as a saved plan keeps it. Values are in the
+// journal's form, in which what wasn't known shows as such and a secret is only
+// a digest that is made with the site's key.
+type SavedChange struct {
+	Step    string                     `json:"step"`
+	Scope   string                     `json:"scope,omitempty"`
+	Kind    string                     `json:"kind,omitempty"`
+	Name    string                     `json:"name,omitempty"`
+	Unknown bool                       `json:"unknown,omitempty"` // the target isn't known yet
+	Change  ChangeKind                 `json:"change"`
+	Fields  []SavedField               `json:"fields,omitempty"`
+	After   map[string]json.RawMessage `json:"after,omitempty"`
+	Pos     string                     `json:"pos,omitempty"`
+}
+
+// A SavedField is one difference of a SavedChange.
+type SavedField struct {
+	Path string          `json:"path"`
+	Old  json.RawMessage `json:"old,omitempty"`
+	New  json.RawMessage `json:"new,omitempty"`
+}
+
+func (s SavedChange) target() Target {
+	return Target{Scope: s.Scope, Kind: s.Kind, Name: s.Name, Unknown: s.Unknown}
+}
+
+// A Saver turns planned changes into what is saved, and compares.
+type Saver struct{ codec Codec }
+
+// NewSaver returns a saver whose digests of secrets are made with key.
+func NewSaver(key []byte, r *Redactor) Saver {
+	return Saver{Codec{Vault: fingerprints(key), Redactor: r}}
+}
+
+// fingerprints is the key of a vault that keeps digests of secrets, which tell
+// whether two are the same to whoever has the key, and nothing else to anybody.
+type fingerprints []byte
+
+func (f fingerprints) Seal(s *Secret) (string, error) { return f.of(s.plain), nil }
+
+func (f fingerprints) of(text string) string {
+	mac := hmac.New(sha256.New, f)
+	mac.Write([]byte(text))
+	return "hmac-sha256:" + hex.EncodeToString(mac.Sum(nil))
+}
+
+func (fingerprints) Open(context.Context, string) (*Secret, error) {
+	return nil, fault.New(fault.Invalid, "a saved plan has no secrets to open")
+}
+
+// Form returns data as it is saved.
+func (s Saver) Form(x any) (json.RawMessage, error) { return s.codec.Encode(ToStarlark(plainData(x))) }
+
+// Save returns a planned change as it is saved.
+func (s Saver) Save(step string, t Target, c Change, pos string) (SavedChange, error) {
+	out := SavedChange{Step: step, Scope: t.Scope, Kind: t.Kind, Name: t.Name, Unknown: t.Unknown, Change: c.Kind, Pos: pos}
+	for _, f := range c.Fields {
+		sf := SavedField{Path: f.Path}
+		var err error
+		if sf.Old, err = s.Form(f.Old); err == nil {
+			sf.New, err = s.Form(f.New)
+		}
+		if err != nil {
+			return out, fault.Wrap("saving the plan of", t.String(), err)
+		}
+		out.Fields = append(out.Fields, sf)
+	}
+	for name, v := range c.After {
+		form, err := s.Form(v)
+		if err != nil {
+			return out, fault.Wrap("saving the plan of", t.String(), err)
+		}
+		if out.After == nil {
+			out.After = make(map[string]json.RawMessage)
+		}
+		out.After[name] = form
+	}
+	return out, nil
+}
+
+// A Contract is a saved plan that a run keeps to: each change that it makes must
+// be one of the plan's, and as the plan says in all that was known then.
+type Contract struct {
+	saver   Saver
+	changes []SavedChange
+	stops   map[string]bool // steps whose plan stopped
+}
+
+// NewContract returns the contract of the changes of a saved plan, whose steps
+// named by stops were planned only in part.
+func NewContract(s Saver, changes []SavedChange, stops []string) *Contract {
+	c := &Contract{saver: s, changes: changes, stops: make(map[string]bool)}
+	for _, path := range stops {
+		c.stops[path] = true
+	}
+	return c
+}
+
+// Admit returns an error of kind Drift unless the plan has this change, which
+// the call at pos makes.
+func (c *Contract) Admit(step, pos string, t Target, ch Change) error {
+	now, err := c.saver.Save(step, t, ch, "")
+	if err != nil {
+		return err
+	}
+	var differs []string
+	for _, s := range c.changes {
+		if s.Step != step || !s.covers(t, pos) {
+			continue
+		}
+		if differs = c.saver.differences(s, now); len(differs) == 0 {
+			return nil
+		}
+	}
+	const again = "plan again, and look at what is new"
+	switch {
+	case differs != nil:
+		return fault.Hinted(fault.Drift, again, "%s isn't as it was planned: %s", t, strings.Join(differs, "; "))
+	case c.stopped(step):
+		return fault.Hinted(fault.Drift, "what the plan has of this step is done; plan again for the rest",
+			"%s: the plan of step %s ends before it would %s this", t, step, ch.Kind)
+	}
+	return fault.Hinted(fault.Drift, again, "%s: the plan doesn't have that step %s would %s this", t, step, ch.Kind)
+}
+
+// Drift compares the contract with a plan that was made now: the error, of kind
+// Drift, lists all in which that isn't what was planned. Changes that are made
+// already are no drift: seen reports whether a target was found to be as it
+// should.
+func (c *Contract) Drift(now []Planned, stops []string, seen func(target string) bool) error {
+	var differs []string
+	met := make(map[string]bool)
+	for _, p := range now {
+		met[p.Step+" "+p.Target.String()] = true
+		if err := c.Admit(p.Step, p.Pos, p.Target, p.Change); err != nil {
+			differs = append(differs, err.Error())
+		}
+	}
+	for _, path := range stops {
+		if !c.stopped(path) {
+			differs = append(differs, "step "+path+" can't be planned to its end any more")
+		}
+	}
+	for _, s := range c.changes {
+		if t := s.target().String(); !met[s.Step+" "+t] && !s.Unknown && !seen(t) {
+			differs = append(differs, "step "+s.Step+" has nothing to do with "+t+" any more")
+		}
+	}
+	if len(differs) == 0 {
+		return nil
+	}
+	return fault.Hinted(fault.Drift, "nothing was touched; plan again, and look at what is new",
+		"the world isn't as it was planned for:\n%s", strings.Join(differs, "\n"))
+}
+
+// stopped reports whether the plan of a step, or of the step that it is an item
+// or a part of, stopped.
+func (c *Contract) stopped(step string) bool {
+	for path := range c.stops {
+		if step == path || strings.HasPrefix(step, path+"/") || strings.HasPrefix(step, path+"[") {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports whether s is a change of the target t, or one whose target
+// wasn't known of the call at pos.
+func (s SavedChange) covers(t Target, pos string) bool {
+	if s.Unknown {
+		return s.Pos == pos
+	}
+	return s.target() == t
+}
+
+// differences says how a change differs from the planned one in what was known.
+func (s Saver) differences(planned, now SavedChange) []string {
+	if planned.Change == Later {
+		return nil
+	}
+	if now.Change == Later {
+		return []string{string(planned.Change) + " was planned, now it isn't known any more what it takes"}
+	}
+	if planned.Change != now.Change {
+		return []string{fmt.Sprintf("%s was planned, now it would %s", planned.Change, now.Change)}
+	}
+	// One path may have several fields: the rules of a group.
+	left := slices.Clone(planned.Fields)
+	var out []string
+	for _, f := range now.Fields {
+		i := slices.IndexFunc(left, func(p SavedField) bool { return p.Path == f.Path && s.Fulfils(p.Old, f.Old) && s.Fulfils(p.New, f.New) })
+		if i < 0 {
+			if i = slices.IndexFunc(left, func(p SavedField) bool { return p.Path == f.Path }); i < 0 {
+				out = append(out, f.Path+" changes too")
+				continue
+			}
+			if p := left[i]; !s.Fulfils(p.Old, f.Old) {
+				out = append(out, f.Path+" was "+brief(p.Old)+" and is "+brief(f.Old))
+			} else {
+				out = append(out, f.Path+" was to become "+brief(p.New)+" and would become "+brief(f.New))
+			}
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	for _, p := range left {
+		if !partial(p.New) {
+			out = append(out, p.Path+" needs no change any more")
+		}
+	}
+	for _, name := range sortedKeys(planned.After) {
+		after, ok := now.After[name]
+		if ok && !s.Fulfils(planned.After[name], after) && !partial(after) {
+			out = append(out, name+" was to be "+brief(planned.After[name])+" and would be "+brief(after))
+		}
+	}
+	return out
+}
+
+// partial reports whether some of a value isn't known.
+func partial(form json.RawMessage) bool {
+	var x any
+	return unmarshal(form, &x) == nil && holdsUnknown(x)
+}
+
+func holdsUnknown(x any) bool {
+	switch x := x.(type) {
+	case map[string]any:
+		for k, v := range x {
+			if k == "$unknown" || holdsUnknown(v) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(x, holdsUnknown)
+	}
+	return false
+}
+
+// brief writes a saved value for a message.
+func brief(form json.RawMessage) string {
+	var compact bytes.Buffer
+	_ = json.Compact(&compact, form) // what isn't JSON stays empty, as what isn't there
+	text := compact.String()
+	if strings.Contains(text, `"$secret"`) || strings.Contains(text, `"$sealed"`) {
+		return Mask
+	}
+	if len(text) > 120 {
+		text = text[:120] + "…"
+	}
+	return orElse(text, "unset")
+}
+
+func orElse(s, other string) string {
+	if s == "" || s == "null" {
+		return other
+	}
+	return s
+}
+
+// Fulfils reports whether now is what was planned, in all that was known then.
+func (s Saver) Fulfils(planned, now json.RawMessage) bool {
+	if bytes.Equal(planned, now) {
+		return true
+	}
+	var p, n any
+	if unmarshal(planned, &p) != nil || unmarshal(now, &n) != nil {
+		return false
+	}
+	return s.same(p, n)
+}
+
+func unmarshal(form json.RawMessage, x *any) error {
+	if len(form) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(form))
+	d.UseNumber()
+	return d.Decode(x)
+}
+
+func (s Saver) same(planned, now any) bool {
+	switch p := planned.(type) {
+	case map[string]any:
+		if _, unknown := p["$unknown"]; unknown && len(p) == 1 {
+			return true
+		}
+		// A text that holds a secret shows as one only where that secret is known.
+		if fp, ok := sealed(p); ok {
+			if text, isText := now.(string); isText {
+				return s.codec.Vault.(fingerprints).of(text) == fp
+			}
+		}
+		n, ok := now.(map[string]any)
+		if !ok || len(p) != len(n) {
+			return false
+		}
+		for k := range p {
+			x, ok := n[k]
+			if !ok || !s.same(p[k], x) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		n, ok := now.([]any)
+		if !ok || len(p) != len(n) {
+			return false
+		}
+		for i := range p {
+			if !s.same(p[i], n[i]) {
+				return false
+			}
+		}
+		return true
+	case string:
+		if n, ok := now.(map[string]any); ok {
+			fp, isSealed := sealed(n)
+			return isSealed && s.codec.Vault.(fingerprints).of(p) == fp
+		}
+	}
+	return reflect.DeepEqual(planned, now)
+}
+
+// sealed returns the digest of a text that holds a secret.
+func sealed(m map[string]any) (string, bool) {
+	fp, ok := m["$sealed"].(string)
+	return fp, ok && len(m) == 1
+}
