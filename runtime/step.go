@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"go.starlark.net/starlark"
 	"golang.org/x/sync/errgroup"
@@ -166,7 +165,7 @@ func (in *inst) retrying(ctx context.Context, scope *effect.Scope, s *Step, item
 		if err == nil || try >= s.Retries || !worthRetrying(err) || ctx.Err() != nil || in.run.opts.Door.Survey {
 			return v, err
 		}
-		pause := time.Second << min(try, 5)
+		pause := in.run.opts.Door.Pause(try+1, fault.AfterOf(err))
 		in.run.opts.Door.Send(effect.Event{Kind: effect.OpRetry, Step: scope.Step, Err: err, Try: try + 1})
 		if in.run.opts.Door.Clock.Sleep(ctx, pause) != nil {
 			return nil, err

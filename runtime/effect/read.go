@@ -139,7 +139,7 @@ func Await(ctx context.Context, w Wait, look func(context.Context) (Poll, error)
 			doubt(ctx)
 			return Unknown{Of: w.For}, nil
 		}
-		if d.Clock.Sleep(wctx, pause) == nil && wctx.Err() == nil {
+		if d.Clock.Sleep(wctx, max(pause, fault.AfterOf(err))) == nil && wctx.Err() == nil {
 			pause = min(2*pause, interval)
 			continue
 		}

@@ -26,7 +26,7 @@ type ensureOp struct {
 	parts  parts // what is created by calls of its own; may be nil
 
 	fields []field
-	lost   bool // a create was sent whose answer didn't come
+	sent   sent
 }
 
 // Parts are what belongs to a resource and is made by calls of its own.
@@ -76,7 +76,7 @@ func (o *ensureOp) Observe(ctx context.Context) (effect.State, error) {
 			return effect.State{}, err
 		}
 	}
-	find := finder{cloud: o.cloud, noun: o.noun, name: o.name, mark: o.mark, adopt: o.adopt, patient: o.lost}
+	find := finder{cloud: o.cloud, noun: o.noun, name: o.name, mark: o.mark, adopt: o.adopt, sent: o.sent}
 	if o.absent != nil {
 		find.absent = func() ([]client.Object, error) { return o.absent(ctx, cl) }
 	}
@@ -84,7 +84,7 @@ func (o *ensureOp) Observe(ctx context.Context) (effect.State, error) {
 	if err != nil || obj == nil {
 		return effect.State{}, err
 	}
-	o.lost = false
+	o.sent = sent{}
 	return o.state(ctx, cl, obj)
 }
 
@@ -241,7 +241,7 @@ func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object
 		}
 	}
 	obj, err := o.noun.create(ctx, cl, body)
-	o.lost = lostAnswer(err)
+	o.sent.note(obj, err)
 	if fault.KindOf(err) == fault.Conflict && o.noun.rivals != nil {
 		names, rerr := o.noun.rivals(ctx, cl, body)
 		if rerr == nil {
@@ -249,15 +249,6 @@ func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object
 		}
 	}
 	return obj, err
-}
-
-// lostAnswer reports whether err leaves open if a create took effect.
-func lostAnswer(err error) bool {
-	switch fault.KindOf(err) {
-	case fault.Unreachable, fault.Unavailable:
-		return true
-	}
-	return false
 }
 
 func (o *ensureOp) change(ctx context.Context, cl *client.Client, obj client.Object, have map[string]any) (client.Object, error) {

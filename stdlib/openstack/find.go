@@ -14,25 +14,68 @@ type finder struct {
 	noun       *noun
 	name, mark string
 	adopt      bool
-	patient    bool // it may be there and not yet listed
+	sent       sent
 	absent     func() ([]client.Object, error)
 }
 
-// patience is how many more times a resource is looked for that may have been
-// created a moment ago.
-const patience = 2
+// sent is what an op knows of a create that it sent before: the resource may be
+// there and not listed yet.
+type sent struct {
+	maybe bool   // it may have taken effect
+	id    string // of what it made, if the answer came
+}
+
+// note takes note of how a create ended.
+func (s *sent) note(obj client.Object, err error) {
+	s.maybe = s.maybe || err == nil || client.Lost(err)
+	if id := str(obj, "id"); id != "" {
+		s.id = id
+	}
+}
+
+// made returns what was made, by its id; nil if that isn't known, or it is gone.
+func (s *sent) made(get func(id string) (client.Object, error)) (client.Object, error) {
+	if s.id == "" {
+		return nil, nil
+	}
+	obj, err := get(s.id)
+	if fault.KindOf(err) == fault.NotFound {
+		return nil, nil
+	}
+	return obj, err
+}
+
+// patience is how long a resource is looked for that may have been created a
+// moment ago and isn't listed yet, in intervals of the cloud.
+const patience = 3
+
+// patiently looks until something is found or an error ends it; no more than
+// once unless something may be there that isn't listed yet.
+func (c *Cloud) patiently(ctx context.Context, patient bool, look func() (found bool, err error)) error {
+	pause, left := c.config.Interval/8, patience*c.config.Interval
+	for {
+		found, err := look()
+		if err != nil || found || !patient || left <= 0 {
+			return err
+		}
+		if err := pauseFor(ctx, pause); err != nil {
+			return err
+		}
+		left -= pause
+		pause = min(2*pause, c.config.Interval)
+	}
+}
 
 // find returns the resource that bears the mark, or with adopt the one that
 // only has the name; nil if there is neither. Errors: Exists if the name is
 // taken by what isn't ours, or if several bear the mark.
 func (f finder) find(ctx context.Context, cl *client.Client) (client.Object, error) {
-	own, err := f.marked(ctx, cl)
-	for try := 0; err == nil && len(own) == 0 && f.patient && try < patience; try++ {
-		if err := f.cloud.pause(ctx); err != nil {
-			return nil, err
-		}
+	var own []client.Object
+	err := f.cloud.patiently(ctx, f.sent.maybe, func() (bool, error) {
+		var err error
 		own, err = f.marked(ctx, cl)
-	}
+		return len(own) > 0, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +108,10 @@ func (f finder) find(ctx context.Context, cl *client.Client) (client.Object, err
 
 // foreign decides on resources that stand where ours would, and lack its mark.
 func foreign(label, name, mark string, same []client.Object, adopt bool) (client.Object, error) {
+	// One that is ours after all wasn't listed yet when the mark was looked for.
+	if own := markedOnes(same, mark); len(own) == 1 {
+		return own[0], nil
+	}
 	switch {
 	case len(same) == 0:
 		return nil, nil
@@ -83,7 +130,14 @@ func foreign(label, name, mark string, same []client.Object, adopt bool) (client
 
 func (f finder) marked(ctx context.Context, cl *client.Client) ([]client.Object, error) {
 	all, err := f.noun.list(ctx, cl, f.query(cl, "description", f.mark))
-	return markedOnes(all, f.mark), err
+	own := markedOnes(all, f.mark)
+	if err == nil && len(own) == 0 {
+		var one client.Object
+		if one, err = f.sent.made(func(id string) (client.Object, error) { return f.noun.byID(ctx, cl, id) }); one != nil {
+			own = append(own, one)
+		}
+	}
+	return own, err
 }
 
 // query filters by one field within the login's project: an administrator

@@ -296,14 +296,14 @@ func withMark(o client.Object) client.Object {
 
 func removeImage(ctx context.Context, c *Cloud, cl *client.Client, id string) error {
 	_, err := cl.Do(ctx, client.Call{Service: client.Image, Method: http.MethodDelete, Path: "/images/" + id})
-	for err == nil {
-		var obj client.Object
-		if obj, err = getImage(ctx, cl, id); err == nil {
+	if err == nil {
+		err = c.gone(ctx, c.target("image", ""), id, func(ctx context.Context) (string, error) {
+			obj, err := getImage(ctx, cl, id)
 			if s := str(obj, "status"); s == "deleted" || s == "pending_delete" {
-				return nil
+				err = fault.New(fault.NotFound, "it is %s", s)
 			}
-			err = c.pause(ctx)
-		}
+			return str(obj, "status"), err
+		})
 	}
 	if fault.KindOf(err) == fault.NotFound {
 		return nil

@@ -22,7 +22,7 @@ type imageOp struct {
 	cloud *Cloud
 	args  imageArgs
 	mark  string
-	lost  bool // a create was sent whose answer didn't come
+	sent  sent
 }
 
 func (o *imageOp) Target() effect.Target { return o.cloud.target("image", o.args.Name) }
@@ -32,17 +32,18 @@ func (o *imageOp) Observe(ctx context.Context) (effect.State, error) {
 	if err != nil {
 		return effect.State{}, err
 	}
-	obj, err := findImage(ctx, cl, o.args.Name, o.mark, o.args.Adopt)
-	for try := 0; err == nil && obj == nil && o.lost && try < patience; try++ {
-		if err := o.cloud.pause(ctx); err != nil {
-			return effect.State{}, err
+	var obj client.Object
+	err = o.cloud.patiently(ctx, o.sent.maybe, func() (bool, error) {
+		var err error
+		if obj, err = findImage(ctx, cl, o.args.Name, o.mark, o.args.Adopt); err == nil && obj == nil {
+			obj, err = o.sent.made(func(id string) (client.Object, error) { return getImage(ctx, cl, id) })
 		}
-		obj, err = findImage(ctx, cl, o.args.Name, o.mark, o.args.Adopt)
-	}
+		return obj != nil, err
+	})
 	if err != nil || obj == nil {
 		return effect.State{}, err
 	}
-	o.lost = false
+	o.sent = sent{}
 	attrs := imageData(obj)
 	if attrs["sha256"] == "" && str(obj, "os_hash_algo") == "sha512" {
 		// An adopted image: if Glance's digest is the file's, so is the content.
@@ -192,7 +193,7 @@ func (o *imageOp) create(ctx context.Context, cl *client.Client) (client.Object,
 		body[k] = v.Reveal()
 	}
 	obj, err := cl.Do(ctx, client.Call{Service: client.Image, Method: http.MethodPost, Path: "/images", Body: body})
-	o.lost = lostAnswer(err)
+	o.sent.note(obj, err)
 	return obj, err
 }
 
@@ -254,21 +255,25 @@ func (o *imageOp) patch(ctx context.Context, cl *client.Client, obj client.Objec
 
 // awaitActive waits until Glance has stored the data.
 func (o *imageOp) awaitActive(ctx context.Context, cl *client.Client, id string) (client.Object, error) {
-	for {
+	var stored client.Object
+	w := waiting{target: o.Target(), what: "image " + o.args.Name + " (" + id + ") being active", timeout: o.args.Timeout, hint: "give it more time with timeout"}
+	err := o.cloud.await(ctx, w, func(ctx context.Context) (string, bool, error) {
 		obj, err := getImage(ctx, cl, id)
 		if err != nil {
-			return nil, err
+			return "", false, err
 		}
+		stored = obj
 		switch s := str(obj, "status"); {
-		case s == "active":
-			return obj, nil
 		case s == "queued":
-			return nil, fault.New(fault.Unavailable, "Glance didn't keep what was uploaded to image %s", id)
-		case !slices.Contains([]string{"saving", "uploading", "importing"}, s):
-			return nil, fault.New(fault.Failed, "image %s (%s) became %s", o.args.Name, id, s)
+			return "", true, nil
+		case s != "active" && !slices.Contains([]string{"saving", "uploading", "importing"}, s):
+			return "", false, fault.New(fault.Failed, "image %s (%s) became %s", o.args.Name, id, s)
+		default:
+			return "it is " + s, s == "active", nil
 		}
-		if err := o.cloud.pause(ctx); err != nil {
-			return nil, err
-		}
+	})
+	if err == nil && str(stored, "status") == "queued" {
+		err = fault.New(fault.Unavailable, "Glance didn't keep what was uploaded to image %s", id)
 	}
+	return stored, err
 }

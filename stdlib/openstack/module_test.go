@@ -163,7 +163,7 @@ cloud.server.ensure("s", image = "lab-tiny", flavor = "m1.nano", networks = [net
 	ctx, cancel := context.WithCancelCause(context.Background())
 	door := startest.NewDoor(effect.Apply)
 	door.Emit = func(e effect.Event) {
-		if e.Kind == effect.Progress && strings.Contains(e.Message, "server s is BUILD") {
+		if e.Kind == effect.Waiting && strings.Contains(e.Message, "being ACTIVE: it is BUILD") {
 			cancel(fault.New(fault.Cancelled, "killed"))
 		}
 	}

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"net/http"
+	"time"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -28,18 +29,26 @@ func (n *noun) remove(ctx context.Context, c *Cloud, cl *client.Client, obj clie
 	default:
 		return err
 	}
-	for {
-		if _, err := n.byID(ctx, cl, id); err != nil {
-			if fault.KindOf(err) == fault.NotFound {
-				return nil
-			}
-			return err
+	return c.gone(ctx, c.target(n.name, str(obj, "name")), id, func(ctx context.Context) (string, error) {
+		left, err := n.byID(ctx, cl, id)
+		return str(left, "status"), err
+	})
+}
+
+// goneTime is how long a deletion may take.
+const goneTime = 10 * time.Minute
+
+// gone waits until what was deleted isn't there any more. Look returns its
+// state, or an error of kind NotFound.
+func (c *Cloud) gone(ctx context.Context, t effect.Target, id string, look func(ctx context.Context) (state string, err error)) error {
+	w := waiting{target: t, what: t.String() + " (" + id + ") being gone", timeout: goneTime, hint: "the cloud's operators can tell what holds it"}
+	return c.await(ctx, w, func(ctx context.Context) (string, bool, error) {
+		state, err := look(ctx)
+		if fault.KindOf(err) == fault.NotFound {
+			return "", true, nil
 		}
-		effect.Progressf(ctx, "waiting until %s is gone", id)
-		if err := c.pause(ctx); err != nil {
-			return err
-		}
-	}
+		return "it is still there: " + state, false, err
+	})
 }
 
 // inUse adds to the error of a deletion what uses the resource.

@@ -74,7 +74,7 @@ func (o *serverOp) create(ctx context.Context, cl *client.Client) (string, error
 		body["user_data"] = base64.StdEncoding.EncodeToString([]byte(o.args.UserData.Reveal()))
 	}
 	made, err := cl.One(ctx, serverCall(http.MethodPost, "", client.Object{"server": body}), "server")
-	o.lost = lostAnswer(err)
+	o.sent.note(made, err)
 	if fault.KindOf(err) == fault.Conflict {
 		err = o.blame(ctx, cl, nics, err)
 	}
@@ -150,34 +150,21 @@ func (o *serverOp) regroup(ctx context.Context, cl *client.Client, id string, f 
 
 // awaitActive waits until the server runs.
 func (o *serverOp) awaitActive(ctx context.Context, cl *client.Client, id string) (client.Object, error) {
-	start := effect.From(ctx).Door.Clock.Now()
-	seen := ""
-	pause := o.cloud.config.Interval / 8 // some clouds boot in a second
-	for {
+	var running client.Object
+	w := waiting{target: o.Target(), what: "server " + o.args.Name + " (" + id + ") being ACTIVE", timeout: o.args.Timeout,
+		hint: "give it more time with timeout, or ask the cloud's operators what holds it; the next run goes on waiting for it"}
+	err := o.cloud.await(ctx, w, func(ctx context.Context) (string, bool, error) {
 		obj, err := getServer(ctx, cl, id)
 		if err != nil {
-			return nil, err
+			return "", false, err
 		}
-		state := serverState(obj)
-		switch str(obj, "status") {
-		case "ACTIVE":
-			return obj, nil
-		case "ERROR":
-			return nil, serverFailed(obj, o.args.Name, "ended in ERROR")
+		if str(obj, "status") == "ERROR" {
+			return "", false, serverFailed(obj, o.args.Name, "ended in ERROR")
 		}
-		if state != seen {
-			seen = state
-			effect.Progressf(ctx, "server %s is %s", o.args.Name, state)
-		}
-		if since := effect.From(ctx).Door.Clock.Now().Sub(start); since > o.args.Timeout {
-			return nil, fault.Hinted(fault.Timeout, "give it more time with timeout, or ask the cloud's operators what holds it; the next run goes on waiting for it",
-				"server %s (%s) isn't ACTIVE after %s; it is %s", o.args.Name, id, o.args.Timeout, state)
-		}
-		if err := pauseFor(ctx, pause); err != nil {
-			return nil, fault.Wrap("waiting for server", o.args.Name+" ("+id+"), which is "+state, err)
-		}
-		pause = min(2*pause, o.cloud.config.Interval)
-	}
+		running = obj
+		return "it is " + serverState(obj), str(obj, "status") == "ACTIVE", nil
+	})
+	return running, err
 }
 
 // serverFailed is the error for a server in ERROR, with the cloud's reason.

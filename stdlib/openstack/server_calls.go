@@ -10,7 +10,6 @@ import (
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
-	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
 // ownMetadata begins the keys of metadata that this module keeps for itself.
@@ -85,14 +84,13 @@ func markedOnes(all []client.Object, mark string) []client.Object {
 // keys.
 func removeServer(ctx context.Context, c *Cloud, cl *client.Client, id string) error {
 	_, err := cl.Do(ctx, serverCall(http.MethodDelete, "/"+id, nil))
-	for err == nil {
-		var obj client.Object
-		if obj, err = getServer(ctx, cl, id); err == nil {
-			effect.Progressf(ctx, "waiting until server %s is gone: %s", id, serverState(obj))
-			err = c.pause(ctx)
-		}
+	if err == nil {
+		err = c.gone(ctx, c.target("server", ""), id, func(ctx context.Context) (string, error) {
+			obj, err := getServer(ctx, cl, id)
+			return serverState(obj), err
+		})
 	}
-	if fault.KindOf(err) != fault.NotFound {
+	if err != nil && fault.KindOf(err) != fault.NotFound {
 		return err
 	}
 	if store := c.config.HostKeys; store != nil {

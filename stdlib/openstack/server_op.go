@@ -24,7 +24,7 @@ type serverOp struct {
 	args   serverArgs
 	mark   string
 	fields []field
-	lost   bool // a create was sent whose answer didn't come
+	sent   sent
 }
 
 func (o *serverOp) Target() effect.Target { return o.cloud.target("server", o.args.Name) }
@@ -37,17 +37,18 @@ func (o *serverOp) Observe(ctx context.Context) (effect.State, error) {
 	if err := o.want(ctx, cl); err != nil {
 		return effect.State{}, err
 	}
-	obj, err := findServer(ctx, cl, o.args.Name, o.mark, o.args.Adopt)
-	for try := 0; err == nil && obj == nil && o.lost && try < patience; try++ {
-		if err := o.cloud.pause(ctx); err != nil {
-			return effect.State{}, err
+	var obj client.Object
+	err = o.cloud.patiently(ctx, o.sent.maybe, func() (bool, error) {
+		var err error
+		if obj, err = findServer(ctx, cl, o.args.Name, o.mark, o.args.Adopt); err == nil && obj == nil {
+			obj, err = o.sent.made(func(id string) (client.Object, error) { return getServer(ctx, cl, id) })
 		}
-		obj, err = findServer(ctx, cl, o.args.Name, o.mark, o.args.Adopt)
-	}
+		return obj != nil, err
+	})
 	if err != nil || obj == nil {
 		return effect.State{}, err
 	}
-	o.lost = false
+	o.sent = sent{}
 	if str(obj, "OS-EXT-STS:task_state") == "deleting" {
 		return effect.State{}, fault.New(fault.Conflict, "server %s is being deleted", str(obj, "id"))
 	}

@@ -15,7 +15,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/durable"
@@ -304,17 +303,7 @@ func statusError(resp *http.Response) error {
 		e.Kind = fault.Denied
 	case s == http.StatusTooManyRequests || s >= 500:
 		e.Kind = fault.Unavailable
-		e.After = retryAfter(resp.Header.Get("Retry-After"))
+		e.After = fault.RetryAfter(resp.Header.Get("Retry-After"), resp.Header.Get("Date"))
 	}
 	return e
-}
-
-// retryAfter reads the header's form in seconds; the form as a date depends on
-// two clocks and is ignored.
-func retryAfter(s string) time.Duration {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return time.Duration(n) * time.Second
 }

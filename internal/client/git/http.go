@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -116,9 +115,7 @@ func httpStatus(resp *http.Response, said string) error {
 		e.Kind, e.Hint = fault.NotFound, "check the URL, and that the token may read the repository: some servers say this of one that it may not"
 	case s == http.StatusTooManyRequests || s >= 500:
 		e.Kind = fault.Unavailable
-		if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
-			e.After = time.Duration(n) * time.Second
-		}
+		e.After = fault.RetryAfter(resp.Header.Get("Retry-After"), resp.Header.Get("Date"))
 	}
 	return e
 }

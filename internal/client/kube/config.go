@@ -74,6 +74,7 @@ func New(c Config) (*Client, error) {
 	if c.Wrap != nil {
 		conf.Wrap(c.Wrap)
 	}
+	conf.Wrap(func(rt http.RoundTripper) http.RoundTripper { return calm{rt} })
 	web, err := rest.HTTPClientFor(conf)
 	if err != nil {
 		return nil, &fault.Error{Op: "reading kubeconfig", Kind: fault.Invalid, Err: err}

@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -75,7 +75,10 @@ func refusal(s Service, e gophercloud.ErrUnexpectedResponseCode) *fault.Error {
 		where += ", request " + id
 	}
 	f.Err = fmt.Errorf("%s answered %d: %s (%s)", title(s), e.Actual, message, where)
-	f.After = retryAfter(e.ResponseHeader)
+	f.After = fault.RetryAfter(e.ResponseHeader.Get("Retry-After"), e.ResponseHeader.Get("Date"))
+	if e.Actual == http.StatusTooManyRequests {
+		f.Err = notDone{f.Err}
+	}
 	switch {
 	case f.Kind == fault.Quota:
 		f.Hint = "see what is used and allowed with cloud.limits() or `openstack quota show --usage`; delete what isn't needed, or ask for more"
@@ -168,22 +171,22 @@ func clip(s string) string {
 	return s
 }
 
-// retryAfter reads the header Retry-After: seconds, or a date, which counts
-// from the answer's own.
-func retryAfter(h http.Header) time.Duration {
-	v := h.Get("Retry-After")
-	if n, err := strconv.Atoi(strings.TrimSpace(v)); err == nil && n > 0 {
-		return time.Duration(n) * time.Second
+// notDone marks the error of a call that certainly changed nothing.
+type notDone struct{ error }
+
+func (n notDone) Unwrap() error { return n.error }
+
+// Lost reports whether a call that ended with err may have taken effect all
+// the same: the connection broke after it was sent, no answer came in time, or
+// the service failed in the middle of it. What a rate limit stopped didn't,
+// nor did what was never sent.
+func Lost(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.Unreachable, fault.Unavailable:
+		var n notDone
+		return !errors.As(err, &n)
 	}
-	until, err := http.ParseTime(v)
-	if err != nil {
-		return 0
-	}
-	now, err := http.ParseTime(h.Get("Date"))
-	if err != nil {
-		return 0
-	}
-	return max(until.Sub(now), 0)
+	return false
 }
 
 // tooSlow is the fault of a service that doesn't answer a call in time.
@@ -218,6 +221,10 @@ func broken(s Service, err error) *fault.Error {
 		f.Hint = "the address says https, and the service speaks http"
 	}
 	f.Err = fmt.Errorf("calling %s%s: %w", title(s), where, cause)
+	var dial *net.OpError
+	if errors.As(cause, &dial) && dial.Op == "dial" {
+		f.Err = notDone{f.Err}
+	}
 	return f
 }
 

@@ -18,7 +18,7 @@ import (
 type Fault struct {
 	ID     string `json:"id" doc:"name to clear it by; made up if empty"`
 	Host   string `json:"host,omitempty" doc:"pattern of the name of the cluster's host, such as *-seed; all clusters if empty"`
-	Method string `json:"method,omitempty" doc:"HTTP method; an apply is a PATCH; any if empty"`
+	Method string `json:"method,omitempty" doc:"HTTP method, or write for all that change something; an apply is a PATCH; any if empty"`
 	Path   string `json:"path,omitempty" doc:"regular expression, searched in the path with the query: dryRun=All is in that of a trial"`
 	Skip   int    `json:"skip,omitempty" doc:"matching requests to let pass first"`
 	Count  int    `json:"count,omitempty" doc:"how often; 0 is once, -1 always"`
@@ -72,7 +72,7 @@ func take(set *inject.Set[Fault], host string, r *http.Request) *Fault {
 	uri := r.URL.RequestURI()
 	return set.Take(func(f *Fault) bool {
 		here, err := path.Match(f.Host, host)
-		return (f.Host == "" || here && err == nil) && (f.Method == "" || f.Method == "*" || f.Method == r.Method) &&
+		return (f.Host == "" || here && err == nil) && inject.Method(f.Method, r.Method) && (f.Method != inject.Writes || !r.URL.Query().Has("dryRun")) &&
 			f.path.MatchString(uri) && (!f.End || r.URL.Query().Has("watch"))
 	})
 }

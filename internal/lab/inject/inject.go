@@ -135,3 +135,19 @@ func RetryAfter(value string) string {
 	}
 	return value
 }
+
+// Writes is the method by which a fault means all requests that change
+// something.
+const Writes = "write"
+
+// Method reports whether a fault of method want is about a request of method
+// have.
+func Method(want, have string) bool {
+	switch want {
+	case "", "*":
+		return true
+	case Writes:
+		return have != http.MethodGet && have != http.MethodHead
+	}
+	return want == have
+}

@@ -63,6 +63,17 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+func TestMethod(t *testing.T) {
+	for want, have := range map[string]string{"": "GET", "*": "POST", "write": "DELETE", "PATCH": "PATCH"} {
+		if !inject.Method(want, have) {
+			t.Errorf("%q isn't about %s", want, have)
+		}
+	}
+	if inject.Method("write", "GET") || inject.Method("POST", "PUT") {
+		t.Error("another method")
+	}
+}
+
 // A fault that passes by chance leaves the request to the next one, and the
 // same seed gives the same faults.
 func TestChance(t *testing.T) {

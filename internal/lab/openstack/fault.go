@@ -17,7 +17,7 @@ import (
 type Fault struct {
 	ID      string `json:"id" doc:"name to clear it by; made up if empty"`
 	Service string `json:"service,omitempty" doc:"identity, compute, network or image; any if empty"`
-	Method  string `json:"method,omitempty" doc:"HTTP method; any if empty"`
+	Method  string `json:"method,omitempty" doc:"HTTP method, or write for all that change something; any if empty"`
 	Path    string `json:"path,omitempty" doc:"regular expression, searched in the path with the query"`
 	Skip    int    `json:"skip,omitempty" doc:"matching requests to let pass first"`
 	Count   int    `json:"count,omitempty" doc:"how often; 0 is once, -1 always"`
@@ -119,8 +119,9 @@ func (c *Cloud) spoiled(r *request) *Fault {
 		return nil
 	}
 	uri := r.http.URL.RequestURI()
+	login := r.service == "identity"
 	return c.faults.Take(func(f *Fault) bool {
-		return (f.Service == "" || f.Service == r.service) && (f.Method == "" || f.Method == "*" || f.Method == r.http.Method) && f.path.MatchString(uri)
+		return (f.Method != inject.Writes || !login || f.Service == "identity") && (f.Service == "" || f.Service == r.service) && inject.Method(f.Method, r.http.Method) && f.path.MatchString(uri)
 	})
 }
 
