@@ -75,6 +75,9 @@ func (a *app) destroyRecipe(cmd *cobra.Command, args []string, f *destroyFlags) 
 			return err
 		}
 		defer d.lock.Release()
+		var cancel context.CancelFunc
+		ctx, cancel = d.lock.Context(ctx)
+		defer cancel()
 	}
 	if err := x.hide(ctx, d.redactor); err != nil {
 		return err
@@ -235,7 +238,7 @@ func (d *destruction) run(ctx context.Context, given map[string]string) error {
 		return &fault.Error{Op: "journalling the inputs", Kind: fault.Internal, Err: err}
 	}
 	j, err := x.store.Start(journal.Entry{Run: d.id, Recipe: x.recipe.Path, Site: x.site.Name, Inputs: []byte(d.redactor.String(string(texts))), Holder: holder(),
-		Verb: journal.VerbDestroy, Marks: d.b.prefixes}, journal.Options{Codec: effect.Codec{Vault: x.vault, Redactor: d.redactor}})
+		Verb: journal.VerbDestroy, Marks: d.b.prefixes}, journal.Options{Codec: effect.Codec{Vault: x.vault, Redactor: d.redactor}, Guard: d.lock.Guard})
 	if err != nil {
 		return err
 	}
@@ -254,7 +257,7 @@ func (d *destruction) run(ctx context.Context, given map[string]string) error {
 		Time: time.Now(), Elapsed: time.Since(start), Err: door.Redacted(runErr)})
 	if runErr != nil {
 		a.report(x.engine, door, runErr)
-		if endErr != nil {
+		if endErr != nil && !errors.Is(runErr, endErr) { // it is said already
 			a.complain(endErr)
 		}
 		code := fault.KindOf(runErr).ExitCode()

@@ -36,6 +36,8 @@ func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) e
 		return err
 	}
 	defer lock.Release()
+	ctx, cancel := lock.Context(ctx)
+	defer cancel()
 	redactor := new(effect.Redactor)
 	if err := x.hide(ctx, redactor); err != nil {
 		return err
@@ -48,7 +50,7 @@ func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) e
 	if err != nil {
 		return err
 	}
-	j, err := p.journal(journal.Options{Codec: effect.Codec{Vault: x.vault, Redactor: redactor}})
+	j, err := p.journal(journal.Options{Codec: effect.Codec{Vault: x.vault, Redactor: redactor}, Guard: lock.Guard})
 	if err != nil {
 		return err
 	}
@@ -74,7 +76,7 @@ func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) e
 	sumErr := a.summary(f, door, summary)
 	if runErr != nil {
 		a.report(x.engine, door, runErr)
-		if endErr != nil {
+		if endErr != nil && !errors.Is(runErr, endErr) { // it is said already
 			a.complain(endErr)
 		}
 		code := fault.KindOf(runErr).ExitCode()

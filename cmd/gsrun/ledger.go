@@ -40,8 +40,7 @@ func readLedger(store *journal.Store, site string) (*ledger, error) {
 	for _, r := range runs {
 		entries, _, err := store.Read(r.Run)
 		if err != nil {
-			l.unread = append(l.unread, r.Run)
-			continue
+			l.unread = append(l.unread, r.Run) // what can be read of it counts
 		}
 		if len(entries) == 0 || entries[0].Site != site {
 			continue

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,14 +56,15 @@ func (a *app) runsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// Of a damaged journal, what can be read is shown.
 			entries, torn, err := store.Read(args[0])
-			if err != nil {
+			if len(entries) == 0 && err != nil {
 				return err
 			}
 			if output == "json" {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(entries)
+				return errors.Join(json.NewEncoder(cmd.OutOrStdout()).Encode(entries), err)
 			}
-			return showRun(cmd, entries, torn)
+			return errors.Join(showRun(cmd, entries, torn), err)
 		},
 	}
 	for _, sub := range []*cobra.Command{list, show} {

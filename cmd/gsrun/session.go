@@ -163,5 +163,5 @@ func (x *session) lockRun(ctx context.Context, id string) (*journal.Lock, error)
 	if err := fault.FromContext(ctx); err != nil {
 		return nil, err
 	}
-	return x.store.Lock(x.recipe.Path, journal.Holder{Run: id, Who: holder(), Since: time.Now()})
+	return x.store.Lock(journal.Holder{Site: x.site.Name, Recipe: x.recipe.Path, Run: id, Who: holder(), Since: time.Now()})
 }

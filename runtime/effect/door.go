@@ -268,6 +268,9 @@ func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, s
 		}
 	}
 	after, err := op.Apply(ctx, c)
+	if err == nil {
+		d.count(c.Kind) // it was made, whether or not that can be recorded
+	}
 	rec.Time, rec.Attrs, rec.Err = d.Clock.Now(), d.cleaned(after.Attrs), d.Redacted(err)
 	if d.Recorder != nil {
 		if rerr := d.Recorder.Result(rec); rerr != nil && err == nil {
@@ -277,7 +280,6 @@ func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, s
 	if err != nil {
 		return State{}, &c, err
 	}
-	d.count(c.Kind)
 	d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: &c, Elapsed: d.Clock.Now().Sub(start)})
 	return after, &c, nil
 }

@@ -9,14 +9,11 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
-	"strings"
 	"sync"
 	"time"
 
@@ -80,16 +77,19 @@ type Entry struct {
 }
 
 // A Store is a folder of journals.
-type Store struct{ dir string }
+type Store struct {
+	dir      string
+	patience time.Duration // with a lock file that somebody is busy with
+}
 
 // Open returns the store in the folder dir, which it makes if need be.
 func Open(dir string) (*Store, error) {
 	for _, d := range []string{filepath.Join(dir, "runs"), filepath.Join(dir, "locks")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
-			return nil, &fault.Error{Op: "opening the journal in", Target: dir, Kind: fault.Invalid, Err: err, Hint: stateHint}
+			return nil, unwritable("opening the journal in", dir, err)
 		}
 	}
-	return &Store{dir: dir}, nil
+	return &Store{dir: dir, patience: patience}, nil
 }
 
 // A Journal is the record of one run. Its methods may be called by several
@@ -97,17 +97,20 @@ func Open(dir string) (*Store, error) {
 type Journal struct {
 	codec effect.Codec
 	now   func() time.Time
+	guard effect.Guard
+	file  *os.File
+	write func([]byte) (int, error) // into file
 	sync  func(*os.File) error
 	past  *Past // what earlier processes of the run did; nil if there were none
 
-	mu   sync.Mutex // guards what follows
-	file *os.File
-	buf  bytes.Buffer
-	n    uint64 // entries added
-	err  error  // the first failure to write; the journal is lost then
+	mu  sync.Mutex // guards what follows
+	buf bytes.Buffer
+	n   uint64 // entries added
+	err error  // the first failure to write; the journal is lost then
 
 	flushing sync.Mutex // held while writing
 	flushed  uint64     // entries that are on disk; guarded by flushing
+	size     int64      // bytes of the file that are whole entries; guarded by flushing
 }
 
 // Options say how a journal is kept.
@@ -115,6 +118,9 @@ type Options struct {
 	Codec   effect.Codec // for what the entries hold
 	NoFlush bool         // for measuring: don't wait for the disk
 	Now     func() time.Time
+	// Guard is asked before each write whether the run still holds its lock:
+	// another one may go on with the journal otherwise. Nil allows all.
+	Guard effect.Guard
 }
 
 // Start begins the journal of a run. The first entry is on disk when it
@@ -123,25 +129,23 @@ func (s *Store) Start(first Entry, o Options) (*Journal, error) {
 	path := s.path(first.Run)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, &fault.Error{Op: "starting journal", Target: path, Kind: fault.Invalid, Err: err, Hint: stateHint}
+		return nil, unwritable("starting journal", path, err)
 	}
-	j := newJournal(f, o)
+	j := newJournal(f, 0, o)
 	first.Version, first.Type, first.Time = Version, TypeRun, j.now()
-	if err := j.append(first, true); err != nil {
-		return nil, err
+	if err = j.append(first, true); err == nil && !o.NoFlush {
+		err = durable.SyncDir(filepath.Dir(path))
 	}
-	if o.NoFlush {
-		return j, nil
-	}
-	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
-		_ = f.Close()
-		return nil, &fault.Error{Op: "flushing", Target: filepath.Dir(path), Kind: fault.Failed, Err: err}
+	if err != nil {
+		// Nothing has begun: no run is to be seen.
+		return nil, errors.Join(unwritable("starting journal", path, err), f.Close(), os.Remove(path))
 	}
 	return j, nil
 }
 
-func newJournal(f *os.File, o Options) *Journal {
-	j := &Journal{codec: o.Codec, now: o.Now, file: f, sync: (*os.File).Sync}
+// newJournal returns the journal in f, of which size bytes are whole entries.
+func newJournal(f *os.File, size int64, o Options) *Journal {
+	j := &Journal{codec: o.Codec, now: o.Now, guard: o.Guard, file: f, write: f.Write, sync: (*os.File).Sync, size: size}
 	if j.now == nil {
 		j.now = time.Now
 	}
@@ -196,12 +200,7 @@ func (j *Journal) flush(n uint64) error {
 	if err != nil {
 		return err
 	}
-	if _, err = j.file.Write(data); err == nil {
-		err = j.sync(j.file)
-	}
-	if err != nil {
-		err = &fault.Error{Op: "writing the journal", Target: j.file.Name(), Kind: fault.Failed, Err: err,
-			Hint: "free space in the state folder and run again; nothing was changed after the last entry"}
+	if err = j.put(data); err != nil {
 		j.mu.Lock()
 		j.err = err
 		j.mu.Unlock()
@@ -209,6 +208,30 @@ func (j *Journal) flush(n uint64) error {
 	}
 	j.flushed = upTo
 	return nil
+}
+
+// put writes lines and waits until they are on disk. The caller holds flushing.
+func (j *Journal) put(lines []byte) error {
+	if j.guard != nil {
+		leave, err := j.guard(context.Background())
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	_, err := j.write(lines)
+	if err != nil {
+		err = errors.Join(err, j.file.Truncate(j.size)) // no piece of a line stays
+	} else {
+		j.size += int64(len(lines))
+		err = j.sync(j.file)
+	}
+	if err == nil {
+		return nil
+	}
+	// No recipe may take this for a failure of its own, nor try again.
+	return &fault.Error{Op: "writing the journal", Target: j.file.Name(), Kind: fault.Limit, Err: err,
+		Hint: diskHint(err) + " and run again: no change was begun after this"}
 }
 
 // Intent records a change that is about to be made.
@@ -240,106 +263,23 @@ func (j *Journal) Step(e Entry, elapsed time.Duration, stepErr error) error {
 	return j.append(e, false)
 }
 
-// End records how the run ended and closes the journal.
+// End records how the run ended and closes the journal. A journal that couldn't
+// be written gets at least this entry if it can be.
 func (j *Journal) End(status string, changed int, runErr error) error {
 	e := Entry{Type: TypeEnd, Time: j.now(), Status: status, Changed: changed}
 	if runErr != nil {
 		e.Error, e.Kind = runErr.Error(), string(fault.KindOf(runErr))
 	}
 	err := j.append(e, true)
-	return errors.Join(err, j.file.Close())
-}
-
-// Read returns the entries of a run's journal. A last line that was cut short
-// by a crash is left out, and torn says so.
-func (s *Store) Read(run string) (entries []Entry, torn bool, err error) {
-	data, err := os.ReadFile(s.path(run))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, fault.Hinted(fault.NotFound, "list them with gsrun runs", "no run %s in %s", run, s.dir)
-	}
-	if err != nil {
-		return nil, false, &fault.Error{Op: "reading journal", Target: run, Kind: fault.Invalid, Err: err}
-	}
-	lines := bytes.Split(data, []byte("\n"))
-	for i, line := range lines {
-		last := i == len(lines)-1
-		if len(line) == 0 && last {
-			break
-		}
-		var e Entry
-		if err := json.Unmarshal(line, &e); err != nil {
-			if last {
-				return entries, true, nil
-			}
-			return nil, false, &fault.Error{Op: "reading journal", Target: fmt.Sprintf("%s line %d", s.path(run), i+1), Kind: fault.Invalid, Err: err}
-		}
-		if i == 0 && e.Version != Version {
-			return nil, false, fault.Hinted(fault.Invalid, "read it with the gsrun that wrote it", "journal %s has version %d; this gsrun reads %d", run, e.Version, Version)
-		}
-		entries = append(entries, e)
-	}
-	return entries, false, nil
-}
-
-// Ended reports whether the run's last process ended it.
-func (s *Store) Ended(run string) bool {
-	entries, _, err := s.Read(run)
-	if err != nil || len(entries) == 0 {
-		return true
-	}
-	return entries[len(entries)-1].Type == TypeEnd
-}
-
-// A Summary is a run in a list of runs.
-type Summary struct {
-	Run     string    `json:"run"`
-	Recipe  string    `json:"recipe"`
-	Verb    string    `json:"verb,omitempty"` // as Entry.Verb
-	Site    string    `json:"site"`
-	Holder  string    `json:"holder"`
-	Start   time.Time `json:"start"`
-	End     time.Time `json:"end,omitzero"` // zero if the run didn't end by itself
-	Status  string    `json:"status"`       // "ok", "failed", "stopped"; "unfinished" if it runs or was killed; "unreadable"
-	Changed int       `json:"changed"`
-	Error   string    `json:"error,omitempty"`
-}
-
-// Runs lists the runs in the store, the newest first.
-func (s *Store) Runs() ([]Summary, error) {
-	files, err := os.ReadDir(filepath.Join(s.dir, "runs"))
-	if err != nil {
-		return nil, &fault.Error{Op: "reading", Target: s.dir, Kind: fault.Invalid, Err: err}
-	}
-	var out []Summary
-	for _, f := range files {
-		id, ok := strings.CutSuffix(f.Name(), ".jsonl")
-		if !ok {
-			continue
-		}
-		entries, _, err := s.Read(id)
-		if err != nil {
-			// One that can't be read doesn't hide the others.
-			out = append(out, Summary{Run: id, Status: "unreadable", Error: err.Error()})
-			continue
-		}
-		if len(entries) > 0 {
-			out = append(out, summarize(entries))
+	if fault.KindOf(err) == fault.Limit {
+		if line, merr := json.Marshal(e); merr == nil {
+			j.flushing.Lock()
+			_ = j.put(append(line, '\n')) // err says it already
+			j.flushing.Unlock()
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Start.After(out[j].Start) })
-	return out, nil
-}
-
-func summarize(entries []Entry) Summary {
-	first, last := entries[0], entries[len(entries)-1]
-	s := Summary{Run: first.Run, Recipe: first.Recipe, Verb: first.Verb, Site: first.Site, Holder: first.Holder, Start: first.Time, Status: "unfinished"}
-	if last.Type == TypeEnd {
-		s.End, s.Status, s.Error = last.Time, last.Status, last.Error
+	if cerr := j.file.Close(); err == nil {
+		err = cerr
 	}
-	for _, e := range entries {
-		if e.Type == TypeResult && e.Change != string(effect.None) && e.Error == "" {
-			s.Changed++
-		}
-	}
-	return s
+	return err
 }

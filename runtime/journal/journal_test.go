@@ -5,9 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -84,56 +82,6 @@ func TestResultsStepsAndEnd(t *testing.T) {
 	}
 }
 
-func TestTornTailIsLeftOut(t *testing.T) {
-	s := open(t)
-	j := start(t, s, "r1")
-	if err := j.End("ok", 0, nil); err != nil {
-		t.Fatal(err)
-	}
-	path := s.path("r1")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := strings.Index(string(data), "\n") + 1
-	for cut := first; cut < len(data)-1; cut++ {
-		if err := os.WriteFile(path, data[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		entries, torn, err := s.Read("r1")
-		if err != nil || len(entries) != 1 || torn != (cut > first) {
-			t.Fatalf("cut at %d of %d: %d entries, torn %v, %v", cut, len(data), len(entries), torn, err)
-		}
-	}
-}
-
-func TestOtherVersionAndGarbage(t *testing.T) {
-	s := open(t)
-	for name, text := range map[string]string{"v": `{"v":9,"type":"run","time":"2026-01-01T00:00:00Z"}` + "\n", "g": "{\"v\":1,\"type\":\"run\",\"time\":\"2026-01-01T00:00:00Z\"}\nnonsense\n{}\n"} {
-		if err := os.WriteFile(s.path(name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, _, err := s.Read("v"); err == nil || !strings.Contains(err.Error(), "has version 9; this gsrun reads 1") {
-		t.Errorf("version: %v", err)
-	}
-	if _, _, err := s.Read("g"); err == nil || !strings.Contains(err.Error(), "g.jsonl line 2") {
-		t.Errorf("garbage: %v", err)
-	}
-	start(t, s, "fine")
-	runs, err := s.Runs()
-	status := make(map[string]string)
-	for _, r := range runs {
-		status[r.Run] = r.Status
-	}
-	if err != nil || status["g"] != "unreadable" || status["v"] != "unreadable" || status["fine"] != "unfinished" {
-		t.Errorf("runs: %v %v", status, err)
-	}
-	if _, _, err := s.Read("none"); fault.KindOf(err) != fault.NotFound {
-		t.Errorf("missing: %v", err)
-	}
-}
-
 func TestConcurrentEntriesShareFlushes(t *testing.T) {
 	s := open(t)
 	j := start(t, s, "r1")
@@ -171,47 +119,6 @@ func TestConcurrentEntriesShareFlushes(t *testing.T) {
 	entries, _, err := s.Read("r1")
 	if err != nil || len(entries) != n+1 {
 		t.Errorf("%d entries, %v", len(entries), err)
-	}
-}
-
-func TestDiskFullStopsTheRun(t *testing.T) {
-	s := open(t)
-	j := start(t, s, "r1")
-	j.sync = func(*os.File) error { return syscall.ENOSPC }
-	for range 2 { // and it stays so
-		err := j.Intent(effect.Record{Target: "x", Kind: effect.Create})
-		if err == nil || !strings.Contains(err.Error(), "no space left") || !strings.Contains(fault.HintOf(err), "free space") {
-			t.Errorf("got %v", err)
-		}
-	}
-}
-
-func TestLock(t *testing.T) {
-	s := open(t)
-	l, err := s.Lock("spoke/scale", Holder{Run: "r1", Who: "a@b pid 1", Since: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Lock("spoke/scale", Holder{Run: "r2"})
-	if fault.KindOf(err) != fault.Locked || !strings.Contains(err.Error(), "is being run by a@b pid 1 (run r1") {
-		t.Errorf("second lock: %v", err)
-	}
-	if _, err := s.Lock("gateway", Holder{Run: "r3"}); err != nil {
-		t.Errorf("another recipe: %v", err)
-	}
-	if _, err := l.Guard(t.Context()); err != nil {
-		t.Error(err)
-	}
-	path := filepath.Join(s.dir, "locks", "spoke+scale.json")
-	if err := os.WriteFile(path, []byte(`{"run":"r9","who":"x","token":2}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Guard(t.Context()); fault.KindOf(err) != fault.Locked {
-		t.Errorf("a lock that was taken over: %v", err)
-	}
-	l.Release()
-	if l, err = s.Lock("spoke/scale", Holder{Run: "r4"}); err != nil || l.holder.Token != 3 {
-		t.Errorf("after release: %+v %v", l, err)
 	}
 }
 
@@ -270,15 +177,5 @@ func TestValuesCreate(t *testing.T) {
 	}
 	if _, _, err := NewValues(dir).Create(t.Context(), "../x", nil); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("escape: %v", err)
-	}
-}
-
-func TestReadOnlyFolder(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(file); err == nil || !strings.Contains(fault.HintOf(err), "a folder that can be written") {
-		t.Errorf("got %v", err)
 	}
 }

@@ -3,7 +3,8 @@ package journal
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -74,33 +75,25 @@ func (j *Journal) Keep(key, value string) error {
 // is cut off: nothing was done that depends on it.
 func (s *Store) Continue(run, holder string, o Options) (*Journal, error) {
 	path := s.path(run)
-	failed := func(err error) error {
-		return &fault.Error{Op: "continuing journal", Target: path, Kind: fault.Invalid, Err: err, Hint: stateHint}
-	}
-	data, err := os.ReadFile(path)
+	failed := func(err error) error { return unwritable("continuing journal", path, err) }
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, failed(err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o600)
+	data, err := io.ReadAll(f)
+	whole := int64(bytes.LastIndexByte(data, '\n') + 1)
+	if err == nil && whole < int64(len(data)) {
+		err = f.Truncate(whole)
+	}
 	if err != nil {
-		return nil, failed(err)
+		return nil, errors.Join(failed(err), f.Close())
 	}
-	if whole := bytes.LastIndexByte(data, '\n') + 1; whole < len(data) {
-		if err := f.Truncate(int64(whole)); err != nil {
-			f.Close()
-			return nil, failed(err)
-		}
-	}
-	j := newJournal(f, o)
+	j := newJournal(f, whole, o)
 	if err := j.append(Entry{Type: TypeResume, Time: j.now(), Holder: holder}, true); err != nil {
-		f.Close()
-		return nil, err
+		return nil, errors.Join(err, f.Close())
 	}
 	return j, nil
 }
-
-// stateHint is what to do where the store can't be written.
-const stateHint = "state: in site.yaml names a folder that can be written"
 
 // keySize is the length of the store's key in bytes.
 const keySize = 32
@@ -114,10 +107,10 @@ func (s *Store) Key(random func([]byte) (int, error)) ([]byte, error) {
 	path := filepath.Join(s.dir, "key")
 	key, _, err := durable.CreateFile(path, fresh, 0o600)
 	if err == nil && len(key) != keySize {
-		err = fmt.Errorf("it has %d bytes, not %d; remove it, and runs before can't be resumed", len(key), keySize)
+		err = fault.Hinted(fault.Invalid, "remove it; then runs before can't be resumed", "%s has %d bytes, not %d", path, len(key), keySize)
 	}
 	if err != nil {
-		return nil, &fault.Error{Op: "reading", Target: path, Kind: fault.Invalid, Err: err, Hint: stateHint}
+		return nil, unwritable("making", path, err)
 	}
 	return key, nil
 }

@@ -75,7 +75,7 @@ func storing(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &fault.Error{Op: "storing", Target: path, Kind: fault.Failed, Err: err}
+	return &fault.Error{Op: "storing", Target: path, Kind: fault.Failed, Err: err, Hint: diskHint(err)}
 }
 
 // Delete removes the value stored under name, if there is one.
