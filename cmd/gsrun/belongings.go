@@ -35,6 +35,8 @@ type belongings struct {
 	with  []view.Along
 	left  []view.Leftover
 	notes []string
+
+	unknown []string // systems that the site no longer knows
 }
 
 func newBelongings(ctx context.Context, x *session, redactor *effect.Redactor) (*belongings, error) {
@@ -88,16 +90,11 @@ func (b *belongings) list() ([]effect.Owned, error) {
 	var out []effect.Owned
 	for module, k := range stdlib.Keepers(b.x.modules) {
 		asked := k.Scopes()
-		scopes := asked
-		for _, m := range b.ledger.of(b.prefixes) {
-			if s := systemOf(m.target); strings.HasPrefix(s, module+"/") && !slices.Contains(scopes, s) {
-				scopes = append(scopes, s)
-			}
-		}
-		for _, scope := range scopes {
+		for _, scope := range b.systems(module, k) {
 			found, err := k.ListOwned(b.look, scope, b.prefixes)
 			if fault.KindOf(err) == fault.Invalid && !slices.Contains(asked, scope) {
 				b.note(scope + ", which earlier runs worked on: " + err.Error())
+				b.unknown = append(b.unknown, scope)
 				continue
 			}
 			if err != nil {
@@ -322,19 +319,42 @@ func (b *belongings) undeclared() {
 	b.with, b.left = nil, nil
 }
 
-// others asks what isn't ours and would be met.
+// others asks what isn't ours and would be met. What couldn't be asked for is
+// only noted if a destroy was begun already, which got an answer then.
 func (b *belongings) others() ([]effect.Other, error) {
 	var out []effect.Other
-	for _, k := range stdlib.Keepers(b.x.modules) {
-		for _, scope := range k.Scopes() {
+	begun := slices.Contains(b.ledger.begun, b.x.recipe.Path)
+	for module, k := range stdlib.Keepers(b.x.modules) {
+		for _, scope := range b.systems(module, k) {
+			if slices.Contains(b.unknown, scope) || len(b.owned) == 0 {
+				continue
+			}
 			found, err := k.Others(b.look, scope, b.owned)
 			if err != nil {
-				return nil, fault.Wrap("looking in "+scope+" for what isn't owned by", b.x.recipe.Path, err)
+				return nil, fault.Wrap("looking for what isn't ours in", scope, err)
 			}
-			out = append(out, found...)
+			for _, x := range found {
+				if x.Unasked && begun {
+					b.note(x.Text)
+					continue
+				}
+				out = append(out, x)
+			}
 		}
 	}
 	return out, nil
+}
+
+// systems returns the systems of a module that this run asked for, or that
+// earlier ones changed.
+func (b *belongings) systems(module string, k effect.Keeper) []string {
+	out := k.Scopes()
+	for _, m := range b.ledger.of(b.prefixes) {
+		if s := systemOf(m.target); m.changed && strings.HasPrefix(s, module+"/") && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // complete returns an error if the survey left out a part of the recipe: what

@@ -189,7 +189,7 @@ func destroyCommand(args []string, site string, n int) string {
 			if !joined {
 				i++
 			}
-		case "--detailed-exitcode":
+		case "--detailed-exitcode", "--abandon-clusters":
 		default:
 			words = append(words, shellWord(args[i]))
 		}

@@ -134,6 +134,7 @@ func TestMainJob(t *testing.T) {
 		t.Errorf("runs without a change wrote: %v, before %v", now, after)
 	}
 	checkInvalidObject(t)
+	checkDestroy(t, l)
 	checkNothingLeaks(t, l)
 }
 

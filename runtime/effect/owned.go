@@ -60,7 +60,9 @@ type Other struct {
 	// Orphan says that it doesn't stand in the way, but that nobody could look
 	// after it any more. Otherwise the deletion would fail.
 	Orphan bool
-	Hint   string // what to do about it first
+	// Unasked says that it couldn't be asked for: there may be none.
+	Unasked bool
+	Hint    string // what to do about it first
 }
 
 // A Keeper is a module's instance whose systems keep what recipes make.

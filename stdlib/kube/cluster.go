@@ -123,7 +123,16 @@ func (c *Cluster) through(v starlark.Value) error {
 }
 
 // scope is the part of the world that the cluster's objects are in.
-func (c *Cluster) scope() string { return "kube/" + c.name }
+func (c *Cluster) scope() string { return scopePrefix + c.name }
+
+// scopePrefix is what the targets of this module begin with.
+const scopePrefix = "kube/"
+
+// nameIn returns the name of the cluster that a key of a client is for.
+func nameIn(key string) string {
+	name, _, _ := strings.Cut(key, "\x00")
+	return name
+}
 
 // known reports whether the cluster can be reached at all: in a plan the
 // kubeconfig, or the way to it, may be still to come.

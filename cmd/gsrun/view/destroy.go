@@ -130,7 +130,14 @@ func (d *DestroyData) verdict(pal palette, say func(string) string) string {
 	if d.exceeded() {
 		s += "\n" + pal.paint(yellow, fmt.Sprintf("The budget is %s: it needs --max-deletes %d.", plural(d.Budget, "deletion"), len(d.Going)))
 	}
-	if d.Command != "" {
+	stands, orphans := d.split()
+	switch {
+	case d.Command == "":
+	case len(stands) > 0:
+		s += "\nDelete what is in the way first."
+	case len(orphans) > 0:
+		s += "\nDelete those that nobody could delete any more first, or leave them to yourself: " + say(d.Command) + " --abandon-clusters"
+	default:
 		s += "\nTo delete them: " + say(d.Command)
 	}
 	return s

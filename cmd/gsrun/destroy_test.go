@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"git.vanillacore.net/govstack/gsrun/internal/lab"
+)
+
+// checkDestroy destroys what the main job made: not before somebody has a say
+// about the spoke, and to the end though it is killed on the way.
+func checkDestroy(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	before := writes(t, l)
+	code, out, errs := gsrun(t, "destroy", "recipes/bootstrap.star", "--lab")
+	for _, want := range []string{"\n  - openstack/openstack/server/lab-seed (", "kube/seed (", "on openstack/openstack/server/lab-seed)", "/branch/main: what was committed stays",
+		"cluster spoke-spoke-1/spoke-1, which kube/seed manages", "--confirm lab --max-deletes 15 --abandon-clusters",
+		"crypto/ssh_keypair/operator: recipe invalid uses it, too"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("the list lacks %q: exit code %d\n%s\n%s", want, code, out, errs)
+		}
+	}
+	code, _, errs = gsrun(t, "destroy", "recipes/bootstrap.star", "--lab", "--confirm", "lab", "--max-deletes", "16")
+	if code != 1 || !strings.Contains(errs, "nobody could delete any more: cluster spoke-spoke-1/spoke-1") {
+		t.Errorf("with a spoke: exit code %d\n%s", code, errs)
+	}
+	// What is the gateway's can't go while the seed's port is on its network;
+	// the seed's can, but for the key that the gateway made.
+	code, _, errs = gsrun(t, "destroy", "recipes/gateway.star", "--lab", "--confirm", "lab", "--max-deletes", "16")
+	if code != 1 || !strings.Contains(errs, "is in the way: port lab-seed") {
+		t.Errorf("the gateway alone: exit code %d\n%s", code, errs)
+	}
+	code, out, errs = gsrun(t, "destroy", "recipes/seed.star", "--lab", "--output", "json")
+	if code != 0 || !strings.Contains(out, `"planned":3,`) || strings.Contains(out, "crypto/ssh_keypair/operator\",\"credential") {
+		t.Errorf("the seed alone: exit code %d\n%s\n%s", code, out, errs)
+	}
+	if now := writes(t, l); now["cloud"] != before["cloud"] || now["hosts"] != before["hosts"] || now["kubernetes"] != before["kubernetes"] {
+		t.Errorf("listing wrote: %v, before %v", now, before)
+	}
+
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "gsrun")
+	if err := os.Symlink(program, link); err != nil {
+		t.Fatal(err)
+	}
+	// Once it has begun, whether there are spokes was decided.
+	killDestroy(t, link, "server: waiting until", "--abandon-clusters")
+	killDestroy(t, link, "subnet: deleted")
+	code, out, errs = gsrun(t, "destroy", "recipes/bootstrap.star", "--lab", "--confirm", "lab", "--max-deletes", "16")
+	if code != 0 || !strings.Contains(out, "Left:    0\n") {
+		t.Fatalf("the last destroy: exit code %d\n%s\n%s", code, out, errs)
+	}
+	for kind, things := range l.Cloud.State(false) {
+		for _, x := range things {
+			if text := jsonText(x); strings.Contains(text, "gsrun:lab/") {
+				t.Errorf("left: %s %s", kind, text)
+			}
+		}
+	}
+	code, out, _ = gsrun(t, "destroy", "recipes/bootstrap.star", "--lab", "--confirm", "lab")
+	if code != 0 || !strings.HasSuffix(out, "Nothing to destroy.\n") {
+		t.Errorf("once more: exit code %d\n%s", code, out)
+	}
+	if now := writes(t, l); now["pushes"] != before["pushes"] {
+		t.Errorf("destroy pushed to Git")
+	}
+}
+
+// killDestroy destroys what the main job made, and kills that once it told the
+// line.
+func killDestroy(t *testing.T, program, line string, more ...string) {
+	t.Helper()
+	args := append([]string{"destroy", "recipes/bootstrap.star", "--lab", "--confirm", "lab", "--max-deletes", "16", "--output", "plain"}, more...)
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = io.Discard
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed := false
+	var said strings.Builder
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
+		if !killed && regexp.MustCompile(line).MatchString(lines.Text()) {
+			killed = true
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err == nil || !killed {
+		t.Fatalf("the destroy wasn't killed at %q: %v\n%s", line, err, said.String())
+	}
+}
