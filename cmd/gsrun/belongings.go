@@ -28,6 +28,7 @@ type belongings struct {
 	ledger   *ledger
 	look     context.Context // what is looked at beside the recipe is read under it
 
+	mu    sync.Mutex // guards met while a plan runs
 	met   []effect.Sighting
 	steps []runtime.StepResult
 
@@ -39,37 +40,46 @@ type belongings struct {
 	unknown []string // systems that the site no longer knows
 }
 
-func newBelongings(ctx context.Context, x *session, redactor *effect.Redactor) (*belongings, error) {
-	b := &belongings{x: x, owners: x.recipe.Owners(x.site.Name)}
+func newBelongings(ctx context.Context, x *session, redactor *effect.Redactor) *belongings {
+	b := &belongings{x: x, owners: x.recipe.Owners(x.site.Name), ledger: &ledger{}}
 	for _, o := range b.owners {
 		b.prefixes = append(b.prefixes, o.Prefix())
 	}
 	door := &effect.Door{Mode: effect.Plan, Clock: effect.SystemClock{}, Redactor: redactor}
 	b.look = effect.With(ctx, effect.NewScope(door, b.owners[0], "owned", nil))
-	store := x.store
-	if _, err := os.Stat(filepath.Join(x.site.StateDir(), "runs")); store == nil && err == nil {
-		if store, err = journal.Open(x.site.StateDir()); err != nil {
-			return nil, err
+	return b
+}
+
+// read takes in what the journals of the site say.
+func (b *belongings) read() error {
+	store := b.x.store
+	if _, err := os.Stat(filepath.Join(b.x.site.StateDir(), "runs")); store == nil && err == nil {
+		if store, err = journal.Open(b.x.site.StateDir()); err != nil {
+			return err
 		}
 	}
 	var err error
-	b.ledger, err = readLedger(store, x.site.Name)
-	for _, run := range b.ledger.unread {
-		b.notes = append(b.notes, "the journal of run "+run+", which can't be read")
+	if b.ledger, err = readLedger(store, b.x.site.Name); err != nil {
+		return err
 	}
-	return b, err
+	for _, run := range b.ledger.unread {
+		b.note("the journal of run " + run + ", which can't be read")
+	}
+	return nil
+}
+
+// Met takes note of an op of a plan.
+func (b *belongings) Met(s effect.Sighting) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.met = append(b.met, s)
 }
 
 // survey runs the recipe without changing anything, to see what it is about.
 func (b *belongings) survey(ctx context.Context, door *effect.Door, id string, inputs starlark.StringDict) error {
-	var mu sync.Mutex
 	door.Survey = true
 	door.Retry = effect.Retry{Tries: 2}
-	door.Met = func(s effect.Sighting) {
-		mu.Lock()
-		defer mu.Unlock()
-		b.met = append(b.met, s)
-	}
+	door.Met = b.Met
 	res, err := b.x.engine.Run(ctx, b.x.recipe, runtime.Options{ID: id, Site: runtimeSite(b.x.site), Inputs: inputs, Door: door, Vault: b.x.vault})
 	if err != nil {
 		return err
@@ -312,11 +322,40 @@ func (b *belongings) sort() {
 	})
 }
 
-// undeclared keeps of what goes only what the recipe no longer declares.
-func (b *belongings) undeclared() {
-	marks := b.marks()
-	b.owned = slices.DeleteFunc(b.owned, func(o effect.Owned) bool { return o.Mark == "" || marks[o.Mark] })
-	b.with, b.left = nil, nil
+// undeclared returns what of all is marked and was met by no op.
+func (b *belongings) undeclared(all []effect.Owned) []effect.Owned {
+	type made struct {
+		by   effect.Target
+		mark string
+	}
+	declared := make(map[made]bool)
+	for _, s := range b.met {
+		declared[made{s.Target, s.Owner.Mark(s.Target.Name)}] = true
+	}
+	return slices.DeleteFunc(all, func(o effect.Owned) bool { return o.Mark == "" || declared[made{o.Maker(), o.Mark}] })
+}
+
+// undeclaredBy returns what is owned and was met by no op of a plan, which
+// stopped somewhere or not.
+func (b *belongings) undeclaredBy(stopped bool) view.Undeclared {
+	all, err := b.list()
+	if err != nil {
+		return view.Undeclared{Err: err}
+	}
+	things := b.undeclared(all)
+	if stopped || b.unsure(things) {
+		return view.Undeclared{Unsure: len(things)}
+	}
+	b.owned = things
+	b.sort()
+	return view.Undeclared{Things: b.owned}
+}
+
+// unsure reports whether an op that may have met one of all isn't known.
+func (b *belongings) unsure(all []effect.Owned) bool {
+	return slices.ContainsFunc(b.met, func(s effect.Sighting) bool {
+		return s.Target.Unknown && slices.ContainsFunc(all, func(o effect.Owned) bool { return o.Target.Scope == s.Target.Scope })
+	})
 }
 
 // others asks what isn't ours and would be met. What couldn't be asked for is
@@ -365,6 +404,9 @@ func (b *belongings) complete() error {
 			return &fault.Error{Op: "looking what " + b.x.recipe.Path + " declares", Kind: fault.Conflict, Err: s.Err,
 				Hint: "run the recipe first: what a step declares is known only once what comes before it is there"}
 		}
+	}
+	if b.unsure(b.owned) {
+		return fault.Hinted(fault.Conflict, "run the recipe first", "the names of some things that %s declares aren't known", b.x.recipe.Path)
 	}
 	return nil
 }

@@ -126,8 +126,8 @@ func (d *destruction) budget() int {
 
 // find looks what there is to delete, and what is in the way.
 func (d *destruction) find(ctx context.Context, inputs starlark.StringDict) error {
-	var err error
-	if d.b, err = newBelongings(ctx, d.x, d.redactor); err != nil {
+	d.b = newBelongings(ctx, d.x, d.redactor)
+	if err := d.b.read(); err != nil {
 		return err
 	}
 	door, v := d.app.door(effect.Plan, view.Planning, d.quiet(), d.redactor, nil)
@@ -138,7 +138,7 @@ func (d *destruction) find(ctx context.Context, inputs starlark.StringDict) erro
 		}
 		emit(e)
 	}
-	err = d.b.survey(ctx, door, d.id, inputs)
+	err := d.b.survey(ctx, door, d.id, inputs)
 	if err = errors.Join(err, v.Close()); err != nil {
 		return err
 	}
@@ -149,7 +149,8 @@ func (d *destruction) find(ctx context.Context, inputs starlark.StringDict) erro
 		if err := d.b.complete(); err != nil {
 			return err
 		}
-		d.b.undeclared()
+		d.b.owned = d.b.undeclared(d.b.owned)
+		d.b.with, d.b.left = nil, nil
 	}
 	d.others, err = d.b.others()
 	return err
@@ -185,11 +186,11 @@ func destroyCommand(args []string, site string, n int) string {
 	for i := 0; i < len(args); i++ {
 		name, _, joined := strings.Cut(args[i], "=")
 		switch name {
-		case "--max-deletes":
+		case "--max-deletes", "--confirm", "--out", "-o", "--output":
 			if !joined {
 				i++
 			}
-		case "--detailed-exitcode", "--abandon-clusters":
+		case "--detailed-exitcode", "--abandon-clusters", "--full":
 		default:
 			words = append(words, shellWord(args[i]))
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"go.starlark.net/starlark"
@@ -53,6 +54,8 @@ func (a *app) planRecipe(cmd *cobra.Command, args []string, f *planFlags) (err e
 	}
 	p := newPlanning(nil)
 	door, v := a.door(effect.Plan, view.Planning, &f.runFlags, redactor, p.Event)
+	b := newBelongings(cmd.Context(), x, redactor)
+	door.Met = b.Met
 	if err := p.plan(cmd.Context(), x, inputs, door); err != nil {
 		return errors.Join(err, v.Close())
 	}
@@ -60,6 +63,10 @@ func (a *app) planRecipe(cmd *cobra.Command, args []string, f *planFlags) (err e
 	p.data.Budget = x.site.Limits.Deletes
 	if f.maxDeletes >= 0 {
 		p.data.Budget = f.maxDeletes
+	}
+	if u := &p.data.Undeclared; p.err == nil {
+		*u = b.undeclaredBy(len(p.data.Stops) > 0)
+		u.Command = destroyCommand(append(slices.Clone(args), "--undeclared"), x.site.Name, len(u.Things))
 	}
 	t := a.terminal(a.stdout)
 	opts := view.PlanOptions{Color: t.Color, ASCII: t.ASCII, Full: f.full, Redactor: redactor}

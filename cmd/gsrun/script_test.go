@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -101,7 +102,7 @@ func TestLabScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "cloud-fault": cloudFault, "cloud-requests": cloudRequests, "host-fault": hostFault, "marks": marks, "mirror-fault": mirrorFault, "replace": replace, "nowhere": nowhere,
+			"exits": exits, "cloud-fault": cloudFault, "cloud-requests": cloudRequests, "host-fault": hostFault, "marks": marks, "mirror-fault": mirrorFault, "replace": replace, "unmake": unmake, "nowhere": nowhere,
 		},
 	})
 }
@@ -152,6 +153,16 @@ func marks(ts *testscript.TestScript, _ bool, args []string) {
 func jsonText(v any) string {
 	b, _ := json.Marshal(v) // numbers always marshal
 	return string(b)
+}
+
+// unmake deletes a network of the cloud by its name, behind gsrun's back:
+// unmake network NAME.
+func unmake(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs("unmake")
+	ts.Check(os.MkdirAll(filepath.Join(dir, "recipes"), 0o700))
+	src := fmt.Sprintf("def gone():\n    \"\"\"Delete it.\"\"\"\n    openstack.connect(\"openstack\").%s.delete(%q, adopt = True)\n\nmain = recipe(steps = [gone])\n", args[0], args[1])
+	ts.Check(os.WriteFile(filepath.Join(dir, "recipes", "unmake.star"), []byte(src), 0o600))
+	ts.Check(ts.Exec("gsrun", filepath.Join(dir, "recipes", "unmake.star"), "--lab", "--max-deletes", "1"))
 }
 
 // hostFault makes the host of that name fail: host-fault NAME refuse|mute|rekey.

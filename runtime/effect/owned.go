@@ -20,6 +20,9 @@ type Owned struct {
 	Target Target
 	Mark   string // its owner mark; empty if it can't bear one
 	ID     string // by which its system knows it; may be empty
+	// By is the target of the op that makes it, where that is another: a rule is
+	// made with its security group.
+	By Target
 	// Rank orders the deletions within one system: what has a lower one goes
 	// first. Things of one rank don't need each other.
 	Rank int
@@ -30,6 +33,14 @@ type Owned struct {
 	Addresses []string
 	// Delete is the op that deletes it if it still is what was found.
 	Delete Op
+}
+
+// Maker returns the target of the op that makes o.
+func (o Owned) Maker() Target {
+	if o.By != (Target{}) {
+		return o.By
+	}
+	return o.Target
 }
 
 // RankKept is the rank of what the site's store keeps: it goes last.

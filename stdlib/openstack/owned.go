@@ -197,13 +197,14 @@ func (c *Clouds) ListOwned(ctx context.Context, scope string, prefixes []string)
 				continue
 			}
 			id, name := str(obj, "id"), mark[len(prefix):]
+			o := effect.Owned{Target: cloud.target(h.kind, name), Mark: mark, ID: id, Rank: i, Credential: h.credential}
 			switch h.kind {
 			case "security_group":
 				whole[id] = true
 			case "security_group_rule": // those of one group bear one mark
-				name = id
+				o.Target.Name, o.By = id, cloud.target("security_group", name)
 			}
-			o := effect.Owned{Target: cloud.target(h.kind, name), Mark: mark, ID: id, Rank: i, Credential: h.credential, Delete: cloud.deletionOf(h, name, id, mark)}
+			o.Delete = cloud.deletionOf(h, o.Target.Name, id, mark)
 			if h.addresses != nil {
 				o.Addresses = h.addresses(obj)
 			}

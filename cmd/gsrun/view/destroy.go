@@ -220,3 +220,35 @@ func ownedRecords(all []effect.Owned, r *effect.Redactor) []OwnedRecord {
 	}
 	return out
 }
+
+// An Undeclared is what a site owns and a recipe no longer declares.
+type Undeclared struct {
+	Things  []effect.Owned
+	Unsure  int    // instead of Things: how many the plan didn't come to, since it stopped before
+	Err     error  // instead of Things: why it isn't known
+	Command string // what to type to delete them
+}
+
+// write adds to a plan what it says of them.
+func (u *Undeclared) write(b *strings.Builder, pal palette, o PlanOptions) {
+	say := func(s string) string { return oneLine(o.Redactor.String(s)) }
+	if b.Len() > 0 && (len(u.Things) > 0 || u.Unsure > 0 || u.Err != nil) {
+		b.WriteByte('\n')
+	}
+	switch {
+	case u.Err != nil:
+		b.WriteString(pal.paint(yellow, "What is owned and no longer declared isn't known: "+say(u.Err.Error())) + "\n")
+	case u.Unsure > 0:
+		b.WriteString(pal.paint(yellow, fmt.Sprintf("The plan stopped before it came to %s that the site owns: whether they are still declared isn't known.", plural(u.Unsure, "thing"))) + "\n")
+	case len(u.Things) > 0:
+		b.WriteString(pal.paint(bold, "Owned and no longer declared:") + "\n")
+		for _, x := range u.Things {
+			b.WriteString("  " + say(x.Target.String()))
+			if x.ID != "" && x.ID != x.Target.Name {
+				b.WriteString(pal.paint(dim, " ("+say(x.ID)+")"))
+			}
+			b.WriteByte('\n')
+		}
+		b.WriteString("  To delete them: " + say(u.Command) + "\n")
+	}
+}

@@ -28,6 +28,8 @@ type PlanData struct {
 	// Err is what the plan failed with, without secrets; nil if it came to its
 	// end. What was found before is shown all the same.
 	Err error
+	// Undeclared is what the site owns and the recipe no longer declares.
+	Undeclared Undeclared
 	// Budget is how many deletions the run may make, as effect.Door.Deletes:
 	// less than 0 means no limit.
 	Budget int
@@ -225,6 +227,7 @@ func Plan(w io.Writer, p PlanData, o PlanOptions) error {
 		own(depth+1, br)
 		stops += len(br.stops)
 	})
+	p.Undeclared.write(&b, pal, o)
 	if b.Len() > 0 {
 		b.WriteByte('\n')
 	}

@@ -15,7 +15,10 @@ type PlanRecord struct {
 	Stops     []StopRecord    `json:"stops"`
 	Counts    PlanCounts      `json:"counts"`
 	Deletions DeletionRecord  `json:"deletions"`
-	Error     *ErrorRecord    `json:"error,omitempty"` // what the plan failed with
+	// Undeclared is what the site owns and the recipe no longer declares; null
+	// if that isn't known.
+	Undeclared []OwnedRecord `json:"undeclared"`
+	Error      *ErrorRecord  `json:"error,omitempty"` // what the plan failed with
 }
 
 // A DeletionRecord says whether the run may make the deletions that are planned,
@@ -59,6 +62,9 @@ func PlanJSON(w io.Writer, p PlanData, o PlanOptions) error {
 	rec := PlanRecord{Kind: "plan", Recipe: r.String(p.Recipe), Status: statusOf(p.Err), Error: errorRecord(p.Err, r), Changes: []PlannedRecord{}, Stops: []StopRecord{},
 		Counts: PlanCounts{Create: c.Created, Update: c.Updated, Replace: c.Replaced, Delete: c.Deleted, Run: c.Ran, Later: c.Later, Unchanged: p.Unchanged}}
 	rec.Deletions.Planned, rec.Deletions.Exceeded = p.deletions()
+	if u := p.Undeclared; p.Err == nil && u.Err == nil && u.Unsure == 0 {
+		rec.Undeclared = ownedRecords(u.Things, r)
+	}
 	if p.Budget >= 0 {
 		rec.Deletions.Budget = &p.Budget
 	}
