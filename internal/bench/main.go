@@ -48,7 +48,7 @@ type group struct {
 }
 
 func groups() []group {
-	return []group{{"start", start}, {"engine", engine}, {"door", door}, {"dialect", language}}
+	return []group{{"start", start}, {"engine", engine}, {"door", door}, {"dialect", language}, {"plan", plan}}
 }
 
 func main() {
