@@ -81,11 +81,13 @@ func writes(t *testing.T, l *lab.Lab) map[string]int {
 }
 
 // TestMainJob runs the main job on an empty lab: a plan that writes nothing,
-// the job, the job again without a change, and a plan without one.
+// the job as it was planned, the job again without a change, and a plan without
+// one.
 func TestMainJob(t *testing.T) {
 	l := startLab(t)
 
-	code, out, errs := gsrun(t, "plan", "recipes/bootstrap.star", "--lab", "--detailed-exitcode")
+	saved := filepath.Join(t.TempDir(), "main.plan")
+	code, out, errs := gsrun(t, "plan", "recipes/bootstrap.star", "--lab", "--detailed-exitcode", "--out", saved)
 	if code != 2 {
 		t.Fatalf("plan: exit code %d\n%s\n%s", code, out, errs)
 	}
@@ -98,7 +100,7 @@ func TestMainJob(t *testing.T) {
 		t.Errorf("the plan wrote: %v", n)
 	}
 
-	code, out, errs = gsrun(t, "recipes/bootstrap.star", "--lab")
+	code, out, errs = gsrun(t, "run", "--plan", saved, "--lab")
 	if code != 0 {
 		t.Fatalf("the job: exit code %d\n%s\n%s", code, out, errs)
 	}
