@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-
-	"git.vanillacore.net/govstack/gsrun/internal/lab"
 )
 
 // plan measures a plan of the main job where all is as it should be, beside a
@@ -26,7 +24,7 @@ func plan(ctx context.Context, program string) (figures []figure, err error) {
 	}
 	gsrun := func(args ...string) error {
 		cmd := exec.CommandContext(ctx, program, args...)
-		cmd.Env = append(os.Environ(), lab.DirVariable+"="+filepath.Join(dir, "w"))
+		cmd.Env = append(os.Environ(), "GSRUN_LAB_DIR="+filepath.Join(dir, "w"))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("gsrun %v: %w: %s", args, err, out)
 		}
