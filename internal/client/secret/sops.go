@@ -202,18 +202,21 @@ func (f *sopsFile) decrypt(box *Box) error {
 	for _, doc := range f.docs {
 		if err := eachValue(doc, nil, 0, func(n *yaml.Node, path []string) error {
 			n.HeadComment, n.LineComment, n.FootComment = "", "", ""
-			plain, ok, err := openValue(block, n.Value, strings.Join(path, ":")+":")
+			plain, kind, err := openValue(block, n.Value, strings.Join(path, ":")+":")
 			if err != nil {
 				return fault.New(fault.Invalid, "the value %s was changed or isn't whole: %v", strings.Join(path, "."), err)
 			}
-			if ok {
-				*n = *text(plain)
+			if kind != "" {
+				*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!" + kind, Value: plain}
+				if kind == "bool" {
+					n.Value = strings.ToLower(plain)
+				}
 			} else if plain, err = plainText(n); err != nil {
 				return err
 			} else {
 				f.open[n] = true
 			}
-			if ok || !f.meta.OnlyEncrypted {
+			if kind != "" || !f.meta.OnlyEncrypted {
 				io.WriteString(digest, plain)
 			}
 			return nil
@@ -225,8 +228,8 @@ func (f *sopsFile) decrypt(box *Box) error {
 	if err != nil {
 		return fault.New(fault.Invalid, "sops.lastmodified is no time")
 	}
-	mac, ok, err := openValue(block, f.meta.MAC, when.Format(time.RFC3339))
-	if err != nil || !ok {
+	mac, kind, err := openValue(block, f.meta.MAC, when.Format(time.RFC3339))
+	if err != nil || kind == "" {
 		return fault.New(fault.Untrusted, "its MAC was changed or isn't whole")
 	}
 	if !hmac.Equal([]byte(mac), []byte(fmt.Sprintf("%X", digest.Sum(nil)))) {
@@ -258,31 +261,41 @@ func (f *sopsFile) dataKey(box *Box) ([]byte, error) {
 
 var encrypted = regexp.MustCompile(`^ENC\[AES256_GCM,data:([^,]*),iv:([^,]+),tag:([^,]+),type:(\w+)\]$`)
 
-// openValue decrypts one value, if it is encrypted.
-func openValue(block cipher.Block, s, about string) (plain string, ok bool, err error) {
+// openValue decrypts one value, if it is encrypted, and returns its type: that
+// of YAML's tags.
+func openValue(block cipher.Block, s, about string) (plain, kind string, err error) {
 	m := encrypted.FindStringSubmatch(s)
 	if m == nil {
-		return "", false, nil
+		return "", "", nil
 	}
 	var parts [3][]byte
 	for i := range parts {
 		if parts[i], err = base64.StdEncoding.DecodeString(m[i+1]); err != nil {
-			return "", true, err
+			return "", "", err
 		}
 	}
 	if len(parts[1]) == 0 || len(parts[2]) != 16 {
-		return "", true, errors.New("it is no AES-GCM text")
+		return "", "", errors.New("it is no AES-GCM text")
 	}
 	gcm, err := cipher.NewGCMWithNonceSize(block, len(parts[1]))
 	if err != nil {
-		return "", true, err
+		return "", "", err
 	}
 	out, err := gcm.Open(nil, parts[1], append(parts[0], parts[2]...), []byte(about))
 	if err != nil {
-		return "", true, err
+		return "", "", err
 	}
-	if m[4] == "bool" { // older versions wrote it in lower case
-		out = []byte(strings.ToUpper(string(out[:min(1, len(out))])) + strings.ToLower(string(out[min(1, len(out)):])))
+	switch plain, kind = string(out), m[4]; kind {
+	case "int", "float":
+	case "bool": // older versions wrote it in lower case
+		plain = "False"
+		if strings.EqualFold(string(out), "true") {
+			plain = "True"
+		}
+	case "time":
+		kind = "timestamp"
+	default:
+		kind = "str"
 	}
-	return string(out), true, nil
+	return plain, kind, nil
 }

@@ -146,7 +146,7 @@ func TestSOPS(t *testing.T) {
 	only := newSealer(t, id.Recipient())
 	prefix, _ := hex.DecodeString("8a3fd2ad54ce66527b1034f3d147be0b0b975b3bf44f72c6fdadec8176f27d69")
 	only.digest.Write(prefix)
-	write("only.yaml", only.yaml("kind: Secret\na: "+only.value("hunter2hunter2", "str", "a")+"\n", "    mac_only_encrypted: true\n"))
+	write("only.yaml", only.yaml("kind: Secret\na: "+only.value("hunter2hunter2", "str", "a")+"\nn: "+only.value("5432", "int", "n")+"\nb: "+only.value("True", "bool", "b")+"\n", "    mac_only_encrypted: true\n"))
 
 	j := newSealer(t, id.Recipient())
 	var doc bytes.Buffer
@@ -168,9 +168,9 @@ func TestSOPS(t *testing.T) {
 
 	r := secret.SOPSFile(dir, box)
 	for arg, want := range map[string]string{
-		"s.yaml#db.password": "hunter2hunter2", "s.yaml#db.port": "5432", "s.yaml#db.tls.key": "key\nof two lines\n", "s.yaml#db.tls": "True", "s.yaml#db.ratio": "0.5",
+		"s.yaml#db.password": "hunter2hunter2", "s.yaml#db.port": "5432", "s.yaml#db.tls.key": "key\nof two lines\n", "s.yaml#db.tls": "true", "s.yaml#db.ratio": "0.5",
 		"s.yaml#users.1.name": "second user", "only.yaml#a": "hunter2hunter2", "s.json#a.b": "json-value-1", "s.json#a.c.0": "json-value-2", "key.bin": "any\x01bytes\n",
-		"s.env#TOKEN": "env-value-1", "s.env#OTHER": "two\nlines", "only.yaml": "kind: Secret\na: hunter2hunter2\n",
+		"s.env#TOKEN": "env-value-1", "s.env#OTHER": "two\nlines", "only.yaml": "kind: Secret\na: hunter2hunter2\nn: 5432\nb: true\n",
 	} {
 		if got, err := r.Read(t.Context(), arg); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v, want %q", arg, got, err, want)
