@@ -80,11 +80,8 @@ var privateKey = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----|AGE-SECR
 // refuseSecret returns an error for content that mustn't be committed.
 func refuseSecret(ctx context.Context, path string, content effect.Text) error {
 	const hint = "keep it out of Git: encrypt it, or put it into the cluster as a Secret"
-	if content.IsSecret() {
-		return fault.Hinted(fault.Invalid, hint, "%s would hold a secret", path)
-	}
 	text := content.Reveal()
-	if !utf8.ValidString(text) {
+	if !content.IsSecret() && !utf8.ValidString(text) {
 		return fault.New(fault.Invalid, "%s would not be UTF-8 text", path)
 	}
 	var known *effect.Redactor
@@ -101,7 +98,7 @@ func refuseSecret(ctx context.Context, path string, content effect.Text) error {
 			return fault.Hinted(fault.Invalid, hint, "%s:%d would hold a secret", path, n)
 		}
 	}
-	if known.String(text) != text {
+	if content.IsSecret() || known.String(text) != text {
 		return fault.Hinted(fault.Invalid, hint, "%s would hold a secret", path)
 	}
 	return nil
