@@ -80,7 +80,7 @@ func (b *belongings) survey(ctx context.Context, door *effect.Door, id string, i
 	door.Survey = true
 	door.Retry = effect.Retry{Tries: 2}
 	door.Met = b.Met
-	res, err := b.x.engine.Run(ctx, b.x.recipe, runtime.Options{ID: id, Site: runtimeSite(b.x.site), Inputs: inputs, Door: door, Vault: b.x.vault})
+	res, err := b.x.engine.Run(ctx, b.x.recipe, runtime.Options{ID: id, Site: runtimeSite(b.x.site), Inputs: inputs, Door: door, Vault: b.x.vault, Secret: b.x.secrets.Read})
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func generate() builtin.Func {
 	return builtin.Of(builtin.Spec[*Secrets, generateArgs]{
 		Name: "generate",
 		Doc: "Make a random secret once, and return the same one ever after. It is kept encrypted in the site's store; length and alphabet count only when it is made. " +
-			"Delete it there to have a new one made.",
+			"To rotate it, delete the file secrets/secret/NAME.age in the state folder and run the recipe again: a new one is made, and goes where the recipe puts it.",
 		Returns:  "secret",
 		Example:  `password = secret.generate("argocd_admin", length = 24)`,
 		Effect:   builtin.Changes,

@@ -16,7 +16,7 @@ def secret(name: str) -> "secret":
 
 
 def generate(name: str, *, length: int = 32, alphabet: str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") -> "secret":
-    """Make a random secret once, and return the same one ever after. It is kept encrypted in the site's store; length and alphabet count only when it is made. Delete it there to have a new one made.
+    """Make a random secret once, and return the same one ever after. It is kept encrypted in the site's store; length and alphabet count only when it is made. To rotate it, delete the file secrets/secret/NAME.age in the state folder and run the recipe again: a new one is made, and goes where the recipe puts it.
     
     Args:
       name: Name of the secret, unique in the site.

@@ -299,3 +299,40 @@ func TestLookup(t *testing.T) {
 		}
 	}
 }
+
+// TestRotate deletes a generated secret as its page says: another one is made.
+// What is stored is encrypted.
+func TestRotate(t *testing.T) {
+	s := newSite(t)
+	door := startest.NewDoor(effect.Apply)
+	generate := func() string {
+		t.Helper()
+		m := secret.Module(s.config(t)).Value().(starlark.HasAttrs)
+		fn, err := m.Attr("generate")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := startest.Call(t, starlark.NewBuiltin("x", func(thread *starlark.Thread, _ *starlark.Builtin, _ starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
+			return starlark.Call(thread, fn, starlark.Tuple{starlark.String("db")}, nil)
+		}), startest.Options{Door: door})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.(*effect.Secret).Reveal()
+	}
+	first := generate()
+	file := filepath.Join(s.dir, "store", "secret", "db.age")
+	data, err := os.ReadFile(file)
+	if err != nil || !bytes.HasPrefix(data, []byte("age-encryption.org/")) || bytes.Contains(data, []byte(first)) {
+		t.Errorf("it is stored as %q (%v)", data, err)
+	}
+	if again := generate(); again != first {
+		t.Error("another secret was made")
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if second := generate(); second == first || door.Redactor.String(second+first) != effect.Mask {
+		t.Error("the secret wasn't rotated, or one of both shows")
+	}
+}
