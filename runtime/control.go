@@ -118,6 +118,22 @@ func (l *language) wait(ctx context.Context, a waitArgs) (any, error) {
 	})
 }
 
+type approveArgs struct {
+	Text    effect.Text   `star:"text,required" doc:"What the person is asked, as one line."`
+	Timeout time.Duration `star:"timeout" doc:"How long to wait for the answer."`
+}
+
+// approve waits until a person lets the step go on.
+func (l *language) approve(ctx context.Context, a approveArgs) (any, error) {
+	switch {
+	case a.Text.Empty():
+		return nil, fault.Hinted(fault.Invalid, "say what is about to happen", "approve: the text is empty")
+	case a.Timeout <= 0:
+		return nil, fault.New(fault.Invalid, "approve: the timeout is %s", a.Timeout)
+	}
+	return nil, effect.Approve(ctx, a.Text, a.Timeout)
+}
+
 // show writes a value for a message, shortened.
 func show(v starlark.Value) string {
 	s := v.String()

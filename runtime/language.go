@@ -166,6 +166,13 @@ func (l *language) module() *builtin.Module {
 				Defaults: waitArgs{Timeout: 10 * time.Minute, Interval: 2 * time.Second},
 				Run:      func(ctx context.Context, _ any, a waitArgs) (any, error) { return l.wait(ctx, a) },
 			}),
+			builtin.Of(builtin.Spec[any, approveArgs]{
+				Name: "approve", Doc: "Wait until a person approves that the step goes on: at the terminal, or by `gsrun approve RUN` from another one. Who answered is kept in the run's journal. A denial ends the step; so does the end of the time. A plan shows what would be asked and goes on. A run asks whether or not there is something left to change; a resumed one doesn't ask again what was approved.",
+				Returns: "None", Effect: builtin.Waits, Errors: []fault.Kind{fault.Denied, fault.Timeout},
+				Example:  "approve(\"Delete the old cluster?\", timeout = \"30m\")",
+				Defaults: approveArgs{Timeout: time.Hour},
+				Run:      func(ctx context.Context, _ any, a approveArgs) (any, error) { return l.approve(ctx, a) },
+			}),
 			builtin.Of(builtin.Spec[any, failArgs]{
 				Name: "fail", Doc: "End the step with an error.",
 				Returns: "nothing", Effect: builtin.Pure, Errors: []fault.Kind{fault.Failed},

@@ -193,6 +193,7 @@ func (in *inst) once(ctx context.Context, scope *effect.Scope, s *Step, item sta
 	if s.Use != nil {
 		return in.used(ctx, scope, s)
 	}
+	ctx = effect.WithTry(ctx)
 	c := in.newCtx(scope, item, index)
 	v, err := in.call(ctx, s, c)
 	if derr := c.runDeferred(ctx); derr != nil && err == nil {

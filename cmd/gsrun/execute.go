@@ -58,6 +58,7 @@ func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) e
 	defer log.Close()
 	door, v := a.door(effect.Apply, view.Running, f, redactor, log.Event)
 	door.Recorder, door.Guard, door.Memory, door.Contract = j, lock.Guard, j, contract
+	door.Asker = a.asker(x, j, p.run, f)
 	door.Deletes = x.site.Limits.Deletes
 	if f.maxDeletes >= 0 {
 		door.Deletes = f.maxDeletes

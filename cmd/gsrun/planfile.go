@@ -108,6 +108,7 @@ type planning struct {
 
 	mu   sync.Mutex
 	stop view.Stops
+	asks view.Questions
 	seen map[string]bool // targets that are as they should be
 }
 
@@ -122,6 +123,7 @@ func newPlanning(values map[string]string) *planning {
 // Event takes what the door tells.
 func (p *planning) Event(e effect.Event) {
 	p.stop.Event(e)
+	p.asks.Event(e)
 	if e.Kind == effect.OpEnd && e.Err == nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -138,7 +140,7 @@ func (p *planning) plan(ctx context.Context, x *session, inputs starlark.StringD
 	door.Memory = &p.clock
 	res, err := x.engine.Run(ctx, x.recipe, runtime.Options{ID: id, Site: runtimeSite(x.site), Inputs: inputs, Door: door, Vault: x.vault, Secret: x.secrets.Read})
 	p.err = err
-	p.data = view.PlanData{Recipe: x.recipe.Path, Changes: door.Planned(), Steps: res.Steps, Stops: p.stop.All(), Order: stepOrder(x.recipe, ""),
+	p.data = view.PlanData{Recipe: x.recipe.Path, Changes: door.Planned(), Steps: res.Steps, Stops: p.stop.All(), Questions: p.asks.All(), Order: stepOrder(x.recipe, ""),
 		Unchanged: door.Counts().Unchanged, Err: door.Redacted(err)}
 	return nil
 }

@@ -35,8 +35,7 @@ func (a *app) resumeCmd() *cobra.Command {
 			return a.resume(cmd, run, &f)
 		},
 	}
-	f.add(c)
-	c.Flags().StringVar(&f.outputs, "outputs", "", "write the outputs to this `file` as JSON, without those that are secret")
+	f.addRun(c)
 	return c
 }
 

@@ -20,7 +20,7 @@ Exit codes:
   1    a step failed
   2    plan and destroy --detailed-exitcode: there are changes
   3    bad input, recipe or site: nothing was touched
-  4    missing rights, an untrusted peer or file, an exhausted quota
+  4    missing rights, an untrusted peer or file, an exhausted quota, a denied approval
   5    a peer couldn't be reached, or didn't answer in time
   6    another run holds the lock
   7    the world isn't as the plan says
@@ -41,7 +41,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(a.runCmd(), a.planCmd(), a.showCmd(), a.destroyCmd(), a.resumeCmd(), a.checkCmd(), a.graphCmd(), a.explainCmd(), a.overrideCmd(),
-		a.runsCmd(), a.docCmd(), a.labCmd(), a.vendorCmd(), a.versionCmd())
+		a.approveCmd(), a.runsCmd(), a.docCmd(), a.labCmd(), a.vendorCmd(), a.versionCmd())
 	return root
 }
 

@@ -28,6 +28,7 @@ type runFlags struct {
 	maxDeletes int
 	outputs    string
 	plan       string // a saved plan to do
+	yes        bool
 }
 
 func (f *runFlags) add(c *cobra.Command) {
@@ -35,6 +36,13 @@ func (f *runFlags) add(c *cobra.Command) {
 	c.Flags().StringVarP(&f.output, "output", "o", "auto", "auto, tree, plain or json")
 	c.Flags().IntVar(&f.maxDeletes, "max-deletes", -1, "deletions that a run may make; -1 means limits.deletes of the site, which is 0 if it says nothing")
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show what didn't need to change, too")
+}
+
+// addRun adds the flags of the verbs that change the world by it.
+func (f *runFlags) addRun(c *cobra.Command) {
+	f.add(c)
+	c.Flags().StringVar(&f.outputs, "outputs", "", "write the outputs to this `file` as JSON, without those that are secret")
+	c.Flags().BoolVar(&f.yes, "yes", false, "approve all that the recipe asks a person for; the journal says that it was this flag")
 }
 
 // checkOutput returns an error if --output names no form.
@@ -55,8 +63,7 @@ func (a *app) runCmd() *cobra.Command {
 		DisableFlagParsing: true,
 		ValidArgsFunction:  a.completeRecipe,
 	}
-	f.add(c)
-	c.Flags().StringVar(&f.outputs, "outputs", "", "write the outputs to this `file` as JSON, without those that are secret")
+	f.addRun(c)
 	c.Flags().StringVar(&f.plan, "plan", "", "do exactly what this saved plan `file` says, or stop with what has changed since; takes no recipe and no inputs")
 	c.RunE = func(cmd *cobra.Command, args []string) error { return a.runRecipe(cmd, args, &f) }
 	return c

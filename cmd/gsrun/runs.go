@@ -46,7 +46,15 @@ func (a *app) runsCmd() *cobra.Command {
 				}
 				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", r.Run, verbOf(r.Verb), r.Recipe, r.Start.Local().Format("2006-01-02 15:04:05"), took, r.Status, r.Changed)
 			}
-			return t.Flush()
+			if err := t.Flush(); err != nil {
+				return err
+			}
+			for _, r := range runs {
+				for _, text := range r.Waits {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s waits for approval: %s\n", r.Run, text)
+				}
+			}
+			return nil
 		},
 	}
 	show := &cobra.Command{
@@ -106,6 +114,10 @@ func showRun(cmd *cobra.Command, entries []journal.Entry, torn bool) error {
 			fmt.Fprintf(w, "%s  %-24s did  %s %s%s\n", at, e.Step, e.Change, e.Target, failure(e))
 		case journal.TypeStep:
 			fmt.Fprintf(w, "%s  %-24s %s after %s%s\n", at, e.Step, e.Status, e.Elapsed, failure(e))
+		case journal.TypeAsk:
+			fmt.Fprintf(w, "%s  %-24s asks, until %s: %s\n", at, e.Step, e.Until.Local().Format("15:04:05"), e.Text)
+		case journal.TypeAnswer:
+			fmt.Fprintf(w, "%s  %-24s %s by %s: %s\n", at, e.Step, e.Status, e.Holder, e.Text)
 		case journal.TypeResume:
 			fmt.Fprintf(w, "%s  resumed by %s\n", at, e.Holder)
 		case journal.TypeEnd:

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -23,6 +24,7 @@ import (
 	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/site"
 	"git.vanillacore.net/govstack/gsrun/internal/skip"
+	"git.vanillacore.net/govstack/gsrun/runtime/journal"
 )
 
 func TestMain(m *testing.M) {
@@ -34,7 +36,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/plain", RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error { return setup(e) },
-		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "replace": replace, "digests": digests},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "replace": replace, "digests": digests, "waiting": waiting, "lastrun": lastRun},
 	})
 }
 
@@ -64,6 +66,51 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if code != args[0] {
 		ts.Fatalf("exit code %s, want %s", code, args[0])
 	}
+}
+
+// waiting waits until the newest run of a site waits for approval, of so many
+// questions that aren't answered yet, and sets RUN: waiting SITE [N].
+func waiting(ts *testscript.TestScript, _ bool, args []string) {
+	n := 1
+	if len(args) > 1 {
+		var err error
+		n, err = strconv.Atoi(args[1])
+		ts.Check(err)
+	}
+	store, err := journal.Open(filepath.Join(ts.MkAbs(args[0]), ".gsrun"))
+	ts.Check(err)
+	for range 3000 {
+		runs, err := store.Runs()
+		ts.Check(err)
+		if len(runs) > 0 && len(runs[0].Waits) >= n {
+			entries, _, err := store.Read(runs[0].Run)
+			ts.Check(err)
+			open := 0
+			for _, q := range journal.Waiting(entries) {
+				if _, given, err := store.GivenAnswer(runs[0].Run, q.ID); err == nil && !given {
+					open++
+				}
+			}
+			if open >= n {
+				ts.Setenv("RUN", runs[0].Run)
+				return
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("no run of %s waits for approval", args[0])
+}
+
+// lastRun sets RUN to the newest run of a site: lastrun SITE.
+func lastRun(ts *testscript.TestScript, _ bool, args []string) {
+	store, err := journal.Open(filepath.Join(ts.MkAbs(args[0]), ".gsrun"))
+	ts.Check(err)
+	runs, err := store.Runs()
+	ts.Check(err)
+	if len(runs) == 0 {
+		ts.Fatalf("%s has no runs", args[0])
+	}
+	ts.Setenv("RUN", runs[0].Run)
 }
 
 // digests compares a file with another, in which "sha256:..." stands for any

@@ -75,6 +75,7 @@ type Door struct {
 	Guard    Guard          // nil guards nothing
 	Contract *Contract      // the saved plan that the changes must be of; nil if there is none
 	Deletes  int            // the deletion budget: more deletions are refused; < 0 means no limit
+	Asker    Asker          // asks people; nil means that nobody can be asked
 	Met      func(Sighting) // told of each op that was observed, by several goroutines at once; nil tells nobody
 	Survey   bool           // of a plan: only look at what is there; a step that fails doesn't end the others
 

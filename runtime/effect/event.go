@@ -21,6 +21,8 @@ const (
 	Log       EventKind = "log"      // a line that a recipe logged
 	Waiting   EventKind = "waiting"  // what a wait saw last
 	Deferred  EventKind = "deferred" // a step's plan stopped at a value not yet known
+	Asked     EventKind = "asked"    // a person is asked; in a plan: would be
+	Answered  EventKind = "answered" // the person answered
 )
 
 // An Event is something that happened in a run. Its texts are free of secrets.
@@ -34,5 +36,14 @@ type Event struct {
 	Err     error // already redacted
 	Elapsed time.Duration
 	Pos     string
-	Try     int // of OpRetry: how many tries have failed
+	Try     int  // of OpRetry: how many tries have failed
+	Ask     *Ask // of Asked and Answered
+}
+
+// An Ask is a question to a person, or the answer.
+type Ask struct {
+	Text   string
+	How    string // of Asked: how to answer; empty in a plan
+	Answer string // of Answered: "approved" or "denied"
+	By     string // of Answered: who, as user@host
 }

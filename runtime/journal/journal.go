@@ -33,6 +33,8 @@ const (
 	TypeStep   = "step"   // a step, or one item of it, ended
 	TypeValue  = "value"  // what a step got from the clock or by chance
 	TypeResume = "resume" // the run goes on in another process
+	TypeAsk    = "ask"    // the run waits for a person
+	TypeAnswer = "answer" // a person answered
 	TypeEnd    = "end"    // the run ended
 )
 
@@ -51,7 +53,7 @@ type Entry struct {
 	Site   string          `json:"site,omitempty"`
 	Inputs json.RawMessage `json:"inputs,omitempty"`
 	Source string          `json:"source,omitempty"` // what the recipe was called on the command line; a file's path is absolute
-	Holder string          `json:"holder,omitempty"` // who ran it: user@host pid; of TypeResume too
+	Holder string          `json:"holder,omitempty"` // who ran it: user@host pid; of TypeResume too; of TypeAnswer who answered
 	Verb   string          `json:"verb,omitempty"`   // empty for a run, or VerbDestroy
 	Marks  []string        `json:"marks,omitempty"`  // of a destroy: what the owner marks of what it deletes begin with
 
@@ -68,7 +70,12 @@ type Entry struct {
 	Key   string            `json:"key,omitempty"`
 	Files map[string]string `json:"files,omitempty"`
 
-	// Of TypeStep and TypeEnd: how it ended. Of TypeResult: the error.
+	// Of TypeAsk and TypeAnswer.
+	Ask   string    `json:"ask,omitempty"` // the question's id
+	Text  string    `json:"text,omitempty"`
+	Until time.Time `json:"until,omitzero"` // of TypeAsk: nobody waits after that
+
+	// Of TypeAnswer: "approved" or "denied". Of TypeStep and TypeEnd: how it ended. Of TypeResult: the error.
 	Status  string `json:"status,omitempty"`
 	Error   string `json:"error,omitempty"`
 	Kind    string `json:"kind,omitempty"` // of the error

@@ -20,13 +20,19 @@ import (
 type Past struct {
 	Steps  map[string]Entry  // that ended well, and nothing has come of them since; by path
 	Values map[string]string // from the clock and from chance, by place (see effect.Once)
+	// Approved are the questions that a person approved, by their IDs.
+	Approved map[string]effect.Answer
 }
 
 // PastOf returns what the entries of a run's journal tell.
 func PastOf(ctx context.Context, entries []Entry, c effect.Codec) (*Past, error) {
-	p := &Past{Steps: make(map[string]Entry), Values: make(map[string]string)}
+	p := &Past{Steps: make(map[string]Entry), Values: make(map[string]string), Approved: make(map[string]effect.Answer)}
 	for _, e := range entries {
 		switch e.Type {
+		case TypeAnswer:
+			if e.Status == approved {
+				p.Approved[e.Ask] = effect.Answer{Approved: true, By: e.Holder, At: e.Time}
+			}
 		case TypeStep:
 			delete(p.Steps, e.Step)
 			if e.Status == "ok" && e.Key != "" {

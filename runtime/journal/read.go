@@ -65,9 +65,10 @@ type Summary struct {
 	Holder  string    `json:"holder"`
 	Start   time.Time `json:"start"`
 	End     time.Time `json:"end,omitzero"` // zero if the run didn't end by itself
-	Status  string    `json:"status"`       // "ok", "failed", "stopped"; "unfinished" if it runs or was killed; "unreadable"
+	Status  string    `json:"status"`       // "ok", "failed", "stopped"; "unfinished" if it runs or was killed; "waiting" if a person is asked; "unreadable"
 	Changed int       `json:"changed"`
 	Error   string    `json:"error,omitempty"`
+	Waits   []string  `json:"waits,omitempty"` // the questions that it waits with, if its status is "waiting"
 }
 
 // Runs lists the runs in the store, the newest first.
@@ -89,18 +90,23 @@ func (s *Store) Runs() ([]Summary, error) {
 			continue
 		}
 		if len(entries) > 0 { // a run that was killed before its first entry did nothing
-			out = append(out, summarize(entries))
+			out = append(out, summarize(entries, time.Now()))
 		}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Start.After(out[j].Start) })
 	return out, nil
 }
 
-func summarize(entries []Entry) Summary {
+func summarize(entries []Entry, now time.Time) Summary {
 	first, last := entries[0], entries[len(entries)-1]
 	s := Summary{Run: first.Run, Recipe: first.Recipe, Verb: first.Verb, Site: first.Site, Holder: first.Holder, Start: first.Time, Status: "unfinished"}
 	if last.Type == TypeEnd {
 		s.End, s.Status, s.Error = last.Time, last.Status, last.Error
+	}
+	for _, q := range Waiting(entries) {
+		if now.Before(q.Until) {
+			s.Status, s.Waits = "waiting", append(s.Waits, q.Text)
+		}
 	}
 	for _, e := range entries {
 		if e.Type == TypeResult && e.Change != string(effect.None) && e.Error == "" {

@@ -131,6 +131,8 @@ func (m *model) apply(e effect.Event) {
 		m.tell(e, fmt.Sprintf("retry %d: %s", e.Try, m.why(e)), yellow)
 	case effect.Progress:
 		m.tell(e, m.clean(e.Message), "")
+	case effect.Asked, effect.Answered:
+		m.ask(e)
 	case effect.Waiting:
 		m.tell(e, "waiting for "+m.clean(e.Message), cyan)
 	}

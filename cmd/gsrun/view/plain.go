@@ -124,6 +124,8 @@ func (t *teller) lines(e effect.Event) string {
 		return t.progress(e)
 	case effect.Waiting:
 		return t.waiting(e)
+	case effect.Asked, effect.Answered:
+		return t.asked(e)
 	case effect.Log:
 		var b strings.Builder
 		for _, l := range lines(t.cfg.Redactor.String(e.Message)) {

@@ -21,6 +21,8 @@ type PlanData struct {
 	// Stops are further places where the plan stopped, such as those of items
 	// (see Stops).
 	Stops []Stop
+	// Questions are what a run would ask people (see Questions).
+	Questions []Question
 	// Order has the paths of steps in the order to show them. The others follow
 	// in the order in which they ended.
 	Order     []string
@@ -88,6 +90,7 @@ type branch struct {
 	byName     map[string]*branch
 	changes    []effect.Planned
 	stops      []Stop
+	questions  []Question
 }
 
 // tree puts what the plan found into the tree of its steps. Steps without
@@ -117,6 +120,10 @@ func (p *PlanData) tree() *branch {
 	for _, c := range p.Changes {
 		b := root.at(c.Step)
 		b.changes = append(b.changes, c)
+	}
+	for _, q := range p.Questions {
+		b := root.at(q.Step)
+		b.questions = append(b.questions, q)
 	}
 	root.sortItems()
 	return root
@@ -154,7 +161,7 @@ func (b *branch) sortItems() {
 
 // shows reports whether there is anything to show below b.
 func (b *branch) shows() bool {
-	return len(b.changes) > 0 || len(b.stops) > 0 || slices.ContainsFunc(b.parts, (*branch).shows)
+	return len(b.changes)+len(b.stops)+len(b.questions) > 0 || slices.ContainsFunc(b.parts, (*branch).shows)
 }
 
 // walk calls f for each branch that shows something, parents first.
@@ -200,6 +207,9 @@ func Plan(w io.Writer, p PlanData, o PlanOptions) error {
 	}
 	root := p.tree()
 	own := func(depth int, br *branch) {
+		for _, q := range br.questions {
+			line(depth, pal.paint(cyan, "would ask: "+oneLine(o.Redactor.String(q.Text))))
+		}
 		for _, c := range br.changes {
 			w := wordFor(c.Change.Kind, o.ASCII)
 			head := pal.paint(w.color, w.sign) + " " + oneLine(o.Redactor.String(c.Target.String()))

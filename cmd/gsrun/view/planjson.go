@@ -8,13 +8,14 @@ import (
 
 // A PlanRecord is a plan as PlanJSON writes it.
 type PlanRecord struct {
-	Kind      string          `json:"kind"` // "plan"
-	Recipe    string          `json:"recipe,omitempty"`
-	Status    string          `json:"status"`  // "ok", "failed" or "stopped"; unless it is "ok", there may be more changes than these
-	Changes   []PlannedRecord `json:"changes"` // in the order of the steps, within one in that of its ops
-	Stops     []StopRecord    `json:"stops"`
-	Counts    PlanCounts      `json:"counts"`
-	Deletions DeletionRecord  `json:"deletions"`
+	Kind      string           `json:"kind"` // "plan"
+	Recipe    string           `json:"recipe,omitempty"`
+	Status    string           `json:"status"`  // "ok", "failed" or "stopped"; unless it is "ok", there may be more changes than these
+	Changes   []PlannedRecord  `json:"changes"` // in the order of the steps, within one in that of its ops
+	Stops     []StopRecord     `json:"stops"`
+	Questions []QuestionRecord `json:"questions,omitempty"` // what a person would be asked
+	Counts    PlanCounts       `json:"counts"`
+	Deletions DeletionRecord   `json:"deletions"`
 	// Undeclared is what the site owns and the recipe no longer declares; null
 	// if that isn't known.
 	Undeclared []OwnedRecord `json:"undeclared"`
@@ -73,6 +74,9 @@ func PlanJSON(w io.Writer, p PlanData, o PlanOptions) error {
 			cr := changeRecord(ch.Change, r)
 			cr.After = afterRecord(ch.Change, r)
 			rec.Changes = append(rec.Changes, PlannedRecord{Step: r.String(ch.Step), Target: r.String(ch.Target.String()), Change: *cr, Pos: r.String(ch.Pos)})
+		}
+		for _, q := range b.questions {
+			rec.Questions = append(rec.Questions, QuestionRecord{Step: r.String(q.Step), Text: r.String(q.Text), Pos: r.String(q.Pos)})
 		}
 		for _, s := range b.stops {
 			rec.Stops = append(rec.Stops, stopRecord(s, r))

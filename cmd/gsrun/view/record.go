@@ -29,6 +29,7 @@ type Record struct {
 	Elapsed *int64        `json:"elapsed_ms,omitempty"` // of kinds that end something
 	Pos     string        `json:"pos,omitempty"`        // file and line of the call
 	Try     int           `json:"try,omitempty"`        // of op_retry: how many tries have failed
+	Ask     *AskRecord    `json:"ask,omitempty"`        // of asked and answered
 }
 
 // A ChangeRecord is a change: its kind is "none", "create", "update", "replace",
@@ -77,7 +78,7 @@ func (v *jsonView) Close() error { return v.sink.close() }
 
 func recordOf(e effect.Event, r *effect.Redactor) Record {
 	rec := Record{Time: stamp(e.Time), Kind: string(e.Kind), Step: r.String(e.Step), Target: r.String(e.Target),
-		Message: r.String(e.Message), Error: errorRecord(e.Err, r), Pos: r.String(e.Pos), Try: e.Try}
+		Message: r.String(e.Message), Error: errorRecord(e.Err, r), Pos: r.String(e.Pos), Try: e.Try, Ask: askRecord(e.Ask, r)}
 	if e.Change != nil {
 		rec.Change = changeRecord(*e.Change, r)
 	}
@@ -89,7 +90,7 @@ func recordOf(e effect.Event, r *effect.Redactor) Record {
 		}
 	}
 	switch e.Kind {
-	case effect.StepEnd, effect.StepSkip, effect.OpEnd, effect.RunEnd, effect.Waiting, effect.Deferred:
+	case effect.StepEnd, effect.StepSkip, effect.OpEnd, effect.RunEnd, effect.Waiting, effect.Deferred, effect.Answered:
 		ms := e.Elapsed.Milliseconds()
 		rec.Elapsed = &ms
 	}

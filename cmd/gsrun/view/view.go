@@ -134,7 +134,7 @@ func Detect(f *os.File, getenv func(string) string) Terminal {
 			break
 		}
 	}
-	if f == nil || !term.IsTerminal(int(f.Fd())) {
+	if !IsTerminal(f) {
 		return t
 	}
 	if kind := getenv("TERM"); kind == "dumb" || kind == "" {
@@ -143,6 +143,9 @@ func Detect(f *os.File, getenv func(string) string) Terminal {
 	t.Kind, t.Color = Tree, getenv("NO_COLOR") == ""
 	return t
 }
+
+// IsTerminal reports whether f is a terminal. It may be nil.
+func IsTerminal(f *os.File) bool { return f != nil && term.IsTerminal(int(f.Fd())) }
 
 // size returns the size of the terminal that c shows on.
 func (c *Config) size() (width, height int) {
