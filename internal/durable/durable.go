@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 )
 
 // WriteFile makes the file at path have the content data, whether or not there
@@ -22,8 +24,7 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 // first. Its folder must exist.
 func CreateFile(path string, data []byte, mode fs.FileMode) (stored []byte, created bool, err error) {
 	for range 3 {
-		// A link fails where a name is taken, which a rename doesn't.
-		err = write(path, data, mode, os.Link)
+		err = write(path, data, mode, renameNew)
 		if err == nil {
 			return data, true, nil
 		}
@@ -39,7 +40,7 @@ func CreateFile(path string, data []byte, mode fs.FileMode) (stored []byte, crea
 }
 
 func write(path string, data []byte, mode fs.FileMode, place func(from, to string) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	f, err := Temp(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
@@ -50,17 +51,72 @@ func write(path string, data []byte, mode fs.FileMode, place func(from, to strin
 	return commit(f, path, mode, place)
 }
 
-// Commit gives f, a new file in the folder of path, its mode and the name path.
-// It closes f in any case.
+// prefix begins the names of temporary files.
+const prefix = ".gsrun-new-"
+
+// Temp makes a temporary file in dir, for Commit, and removes those that were
+// left there by processes that died. Whoever makes it removes it if it isn't
+// committed.
+func Temp(dir string) (*os.File, error) {
+	sweep(dir)
+	for {
+		f, err := os.CreateTemp(dir, prefix+"*")
+		if err != nil {
+			return nil, err
+		}
+		// The lock ends with the process, so what isn't locked is nobody's. In
+		// the moment before it is taken another may sweep the file away.
+		if err := lock(f, syscall.LOCK_EX); err != nil {
+			return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+		if _, err := os.Lstat(f.Name()); err == nil {
+			return f, nil
+		}
+		_ = f.Close()
+	}
+}
+
+// sweep removes the temporary files in dir that no living process writes. One
+// that can't be removed does no harm.
+func sweep(dir string) {
+	left, _ := filepath.Glob(filepath.Join(escape(dir), prefix+"*")) // the pattern is right
+	for _, path := range left {
+		f, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		if lock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			_ = os.Remove(path)
+		}
+		_ = f.Close()
+	}
+}
+
+// escape returns dir so that a pattern takes it as it is.
+func escape(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
+}
+
+func lock(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how); err != syscall.EINTR {
+			return err
+		}
+	}
+}
+
+// Commit gives f, a file that Temp made in the folder of path, its mode and the
+// name path. It closes f in any case.
 func Commit(f *os.File, path string, mode fs.FileMode) error {
 	return commit(f, path, mode, os.Rename)
 }
 
 func commit(f *os.File, path string, mode fs.FileMode, place func(from, to string) error) error {
-	if err := errors.Join(f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return err
+	err := errors.Join(f.Chmod(mode), f.Sync())
+	if err == nil {
+		err = place(f.Name(), path) // before the lock ends with the file
 	}
-	if err := place(f.Name(), path); err != nil {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))

@@ -186,3 +186,39 @@ func TestMkdirAllAndRemove(t *testing.T) {
 		t.Error("a folder that isn't empty was removed")
 	}
 }
+
+// Of many processes that write at once and die, the last write sweeps up what
+// the dead ones left, and nothing that is being written.
+func TestTemp(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "odd [name]*")
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dead, err := durable.Temp(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close() // as the end of its process does
+	alive, err := durable.Temp(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{filepath.Base(alive.Name())}) {
+		t.Errorf("there are %v", got)
+	}
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() {
+			if err := durable.WriteFile(filepath.Join(dir, fmt.Sprint(i%3)), []byte("x"), 0o600); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := durable.Commit(alive, filepath.Join(dir, "3"), 0o600); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{"0", "1", "2", "3"}) {
+		t.Errorf("there are %v", got)
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/client/artifact"
+	"git.vanillacore.net/govstack/gsrun/internal/durable"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
@@ -247,8 +248,8 @@ func TestResumeOfChangedFile(t *testing.T) {
 	}
 }
 
-// What a killed download left is removed in time, and not what another one is
-// writing now.
+// What a killed download left is removed, and not what another one is writing
+// now.
 func TestSweep(t *testing.T) {
 	s := newServer(t, false)
 	c := pinned(t, s)
@@ -256,23 +257,23 @@ func TestSweep(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	old, fresh := filepath.Join(dir, ".tmp-old"), filepath.Join(dir, ".tmp-fresh")
-	for _, path := range []string{old, fresh} {
-		if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	long := time.Now().Add(-48 * time.Hour)
-	if err := os.Chtimes(old, long, long); err != nil {
+	left, err := durable.Temp(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
+	left.Close() // as the end of its process does
+	other, err := durable.Temp(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
 	if _, err := c.Fetch(context.Background(), source); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(old); !os.IsNotExist(err) {
+	if _, err := os.Stat(left.Name()); !os.IsNotExist(err) {
 		t.Errorf("the leftover is there: %v", err)
 	}
-	if _, err := os.Stat(fresh); err != nil {
+	if _, err := os.Stat(other.Name()); err != nil {
 		t.Errorf("the other download's file is gone: %v", err)
 	}
 }

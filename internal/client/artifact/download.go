@@ -30,7 +30,6 @@ const (
 	// connection counts as broken.
 	stallTimeout  = time.Minute
 	progressEvery = 16 << 20
-	leftoverAge   = 24 * time.Hour
 )
 
 // client returns the HTTP client, with the rule for redirects: to https, or
@@ -92,13 +91,12 @@ func (c *Client) download(ctx context.Context, source string, want Pin) (File, e
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return File{}, &fault.Error{Op: "fetching", Target: at, Kind: fault.Failed, Err: err}
 	}
-	tmp, err := os.CreateTemp(dir, ".tmp-*")
+	tmp, err := durable.Temp(dir)
 	if err != nil {
 		return File{}, &fault.Error{Op: "fetching", Target: at, Kind: fault.Failed, Err: err}
 	}
 	defer os.Remove(tmp.Name())
 	defer tmp.Close()
-	sweep(dir, tmp)
 	t := &transfer{from: from, file: tmp, sum: sha256.New(), limit: c.MaxSize}
 	if t.limit <= 0 {
 		t.limit = MaxSize
@@ -123,21 +121,6 @@ func (c *Client) download(ctx context.Context, source string, want Pin) (File, e
 		return File{}, &fault.Error{Op: "fetching", Target: at, Kind: fault.KindOf(err), Hint: fault.HintOf(err), After: fault.AfterOf(err), Err: err}
 	}
 	return c.keep(t, source, at, want)
-}
-
-// sweep removes what downloads that were killed left in dir: temporary files
-// that nobody wrote to for long before the new one was made.
-func sweep(dir string, newest *os.File) {
-	now, err := newest.Stat()
-	if err != nil {
-		return
-	}
-	left, _ := filepath.Glob(filepath.Join(dir, ".tmp-*")) // the pattern is right
-	for _, path := range left {
-		if info, err := os.Stat(path); err == nil && now.ModTime().Sub(info.ModTime()) > leftoverAge {
-			os.Remove(path)
-		}
-	}
 }
 
 // keep moves a download that is what it should be into the cache.
