@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
@@ -220,10 +221,19 @@ func (x *sshExchange) abort() { x.aborted.Do(func() { x.client.Close() }) }
 func (x *sshExchange) references() io.Reader { return x.stdout }
 
 func (x *sshExchange) send(request io.Reader) (io.Reader, error) {
-	if _, err := io.Copy(x.stdin, request); err != nil {
-		return nil, err
+	// What net/http tells of a request is told here, too.
+	trace := httptrace.ContextClientTrace(x.ctx)
+	if trace != nil && trace.GetConn != nil {
+		trace.GetConn(x.client.RemoteAddr().String())
 	}
-	return x.stdout, x.stdin.Close()
+	_, err := io.Copy(x.stdin, request)
+	if err == nil {
+		err = x.stdin.Close()
+	}
+	if trace != nil && trace.WroteRequest != nil {
+		trace.WroteRequest(httptrace.WroteRequestInfo{Err: err})
+	}
+	return x.stdout, err
 }
 
 func (x *sshExchange) close() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http/httptrace"
 	"strings"
 	"time"
 
@@ -28,6 +29,10 @@ func (e *LostError) Unwrap() error { return e.Err }
 // ctx ends, the remote process is killed; Run returns once it is gone, or
 // after twice the grace time and killPatience.
 //
+// An httptrace.ClientTrace of ctx is told of the command as of a request: when
+// a connection is asked for (GetConn), when a shell was started (WroteHeaders),
+// and when it got all of its input (WroteRequest).
+//
 // Errors: those of Connect; Denied if sudo refuses; NotFound if there is no
 // folder Dir or no user As; Failed if there is no shell; Limit for too much output; Timeout and Cancelled as
 // ctx says; Unreachable, with a LostError, if the connection breaks.
@@ -43,11 +48,18 @@ func (c *Client) Run(ctx context.Context, cmd Command) (Result, error) {
 		return Result{}, err
 	}
 	defer c.gate.leave()
+	trace := httptrace.ContextClientTrace(ctx)
+	if trace != nil && trace.GetConn != nil {
+		trace.GetConn(c.cfg.addr())
+	}
 	s, cn, err := c.session(ctx)
 	if err != nil {
 		return Result{}, err
 	}
 	r := newRunning(c, cn, s, &cmd)
+	if trace != nil {
+		r.began, r.sent = trace.WroteHeaders, trace.WroteRequest
+	}
 	return r.wait(ctx, r.start())
 }
 
@@ -67,6 +79,8 @@ type running struct {
 	mark           string
 	full           chan struct{}
 	stdout, stderr *output
+	began          func()                           // nil if nobody asks
+	sent           func(httptrace.WroteRequestInfo) // the same
 }
 
 func newRunning(c *Client, cn *conn, s *ssh.Session, cmd *Command) *running {
@@ -93,12 +107,19 @@ func (r *running) start() <-chan error {
 			ended <- fmt.Errorf("starting a shell: %w", err)
 			return
 		}
+		if r.began != nil {
+			r.began()
+		}
 		r.c.work.Go(func() {
 			// A command that doesn't read its input is no failure; one whose
 			// input could not be sent doesn't get the end of it, and
 			// notices by that.
-			if _, err := io.Copy(stdin, r.cmd.input(r.mark)); err == nil {
+			_, err := io.Copy(stdin, r.cmd.input(r.mark))
+			if err == nil {
 				_ = stdin.Close()
+			}
+			if r.sent != nil {
+				r.sent(httptrace.WroteRequestInfo{Err: err})
 			}
 		})
 		ended <- r.session.Wait()
