@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
 func main() {
@@ -21,13 +22,16 @@ func main() {
 
 // run runs gsrun with the given arguments and returns its exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return (&app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv}).run(args)
+}
+
+func (a *app) run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// The first signal lets what runs end in order; the next one ends it at once.
 	context.AfterFunc(ctx, stop)
 	// A reader of the output that goes away ends the output, not the run.
 	signal.Ignore(syscall.SIGPIPE)
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv}
 	root := a.root()
 	root.SetArgs(a.shorthand(root, args))
 	return a.exit(root.ExecuteContext(ctx))
@@ -38,6 +42,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	getenv         func(string) string
+	watch          func(*effect.Door) // tests see the door of a run before it begins
 }
 
 // exitCode ends gsrun with a code that isn't that of an error's kind, or

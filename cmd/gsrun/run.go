@@ -170,7 +170,11 @@ func (a *app) door(mode effect.Mode, verb view.Verb, f *runFlags, redactor *effe
 	if more != nil {
 		emit = func(e effect.Event) { more(e); v.Event(e) }
 	}
-	return &effect.Door{Mode: mode, Clock: effect.SystemClock{}, Emit: emit, Redactor: redactor}, v
+	d := &effect.Door{Mode: mode, Clock: effect.SystemClock{}, Emit: emit, Redactor: redactor}
+	if a.watch != nil {
+		a.watch(d)
+	}
+	return d, v
 }
 
 // terminal says what an output of gsrun's can show.

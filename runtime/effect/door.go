@@ -78,6 +78,9 @@ type Door struct {
 	Asker    Asker          // asks people; nil means that nobody can be asked
 	Met      func(Sighting) // told of each op that was observed, by several goroutines at once; nil tells nobody
 	Survey   bool           // of a plan: only look at what is there; a step that fails doesn't end the others
+	// Around, if set, makes each change by calling apply: tests watch what
+	// happens between the intent and the result.
+	Around func(ctx context.Context, r Record, apply func(context.Context) (State, error)) (State, error)
 
 	mu        sync.Mutex
 	planned   []Planned
@@ -268,7 +271,7 @@ func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, s
 			return State{}, &c, err
 		}
 	}
-	after, err := op.Apply(ctx, c)
+	after, err := d.make(ctx, op, c, rec)
 	if err == nil {
 		d.count(c.Kind) // it was made, whether or not that can be recorded
 	}
@@ -283,6 +286,14 @@ func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, s
 	}
 	d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: &c, Elapsed: d.Clock.Now().Sub(start)})
 	return after, &c, nil
+}
+
+// make makes the change.
+func (d *Door) make(ctx context.Context, op Op, c Change, rec Record) (State, error) {
+	if d.Around == nil {
+		return op.Apply(ctx, c)
+	}
+	return d.Around(ctx, rec, func(ctx context.Context) (State, error) { return op.Apply(ctx, c) })
 }
 
 // spend takes one deletion from the budget.
