@@ -136,3 +136,24 @@ func (s *Server) Files(name, rev string) ([]string, error) {
 	}
 	return nil, &fault.Error{Op: "listing files", Target: "git/" + name, Kind: fault.NotFound, Err: errors.New("no such commit: " + rev)}
 }
+
+// History lists all refs, and after each the subjects of its commits, the
+// newest first.
+func (s *Server) History(name string) (string, error) {
+	fail := func(err error) (string, error) {
+		return "", &fault.Error{Op: "reading the history of", Target: "git/" + name, Kind: fault.Failed, Err: err}
+	}
+	refs, err := s.output("", "--git-dir", s.path(name), "for-each-ref", "--format=%(refname)")
+	if err != nil {
+		return fail(err)
+	}
+	var all strings.Builder
+	for ref := range strings.FieldsSeq(refs) {
+		subjects, err := s.output("", "--git-dir", s.path(name), "log", "--format=  %s", ref, "--")
+		if err != nil {
+			return fail(err)
+		}
+		all.WriteString(ref + "\n" + subjects)
+	}
+	return all.String(), nil
+}
