@@ -3,7 +3,7 @@ GO ?= go
 # Tests of services get this long in all.
 TIMEOUT ?= 30m
 
-.PHONY: build quick test lint generate check demo bench clean
+.PHONY: build quick test lint generate check demo bench torture clean
 
 build: ## the program, as bin/gsrun
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/gsrun ./cmd/gsrun
@@ -36,6 +36,10 @@ demo: build ## the main job in a lab of its own, twice: the second time changes 
 	bin/gsrun lab up && for n in 1 2; do \
 		printf '\n$$ gsrun recipes/bootstrap.star --lab\n'; bin/gsrun recipes/bootstrap.star --lab || exit; \
 	done
+
+torture: build ## kills the main job at each of its crash points, and looks at what comes of it
+	bin/gsrun lab build
+	$(GO) test -timeout 3h ./cmd/gsrun -run '^TestCrashes$$' -torture -v
 
 bench: build ## figures, one a line; ONLY=name for one group
 	$(GO) run ./internal/bench -only "$(ONLY)" -gsrun bin/gsrun

@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"gsrun": main})
+	testscript.Main(m, map[string]func(){"gsrun": killable})
 }
 
 // TestScripts runs the command line without a lab.
