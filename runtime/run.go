@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -94,9 +95,10 @@ func (e *Engine) Run(ctx context.Context, r *Recipe, o Options) (*Result, error)
 	root := &inst{run: x, recipe: r, owner: owner}
 	out, err := root.execute(ctx, o.Inputs)
 	switch fault.KindOf(err) {
-	case fault.Unreachable, fault.Unavailable, fault.Timeout, fault.Internal:
-		if ctx.Err() != nil { // a call that was broken off may say so in its own words
-			err = &fault.Error{Kind: fault.KindOf(fault.FromContext(ctx)), Err: err}
+	case fault.Unreachable, fault.Unavailable, fault.Timeout, fault.Internal, fault.Cancelled:
+		// A call that was broken off may say so in its own words.
+		if cause := fault.FromContext(ctx); cause != nil && fault.KindOf(cause) != fault.KindOf(err) {
+			err = &fault.Error{Kind: fault.KindOf(cause), Hint: fault.HintOf(cause), Err: fmt.Errorf("%w: %w", cause, err)}
 		}
 	}
 	x.mu.Lock()

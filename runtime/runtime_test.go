@@ -22,6 +22,7 @@ type world struct {
 	things map[string]int64
 	writes int
 	fail   func(name string) error
+	asleep func() // called when a sleep begins, if set
 }
 
 type thingArgs struct {
@@ -30,7 +31,8 @@ type thingArgs struct {
 }
 
 type sleepArgs struct {
-	For time.Duration `star:"duration,required" doc:"How long."`
+	For   time.Duration `star:"duration,required" doc:"How long."`
+	Break bool          `star:"breaks" doc:"Fail in its own words when the context ends."`
 }
 
 func (w *world) module() *builtin.Module {
@@ -48,11 +50,17 @@ func (w *world) module() *builtin.Module {
 				})
 			}}),
 		builtin.Of(builtin.Spec[*world, sleepArgs]{Name: "sleep", Doc: "Wait.", Returns: "None", Example: `world.sleep("1s")`, Effect: builtin.Waits,
-			Run: func(ctx context.Context, _ *world, a sleepArgs) (any, error) {
-				if effect.From(ctx).Door.Clock.Sleep(ctx, a.For) != nil {
-					return nil, fault.FromContext(ctx)
+			Run: func(ctx context.Context, w *world, a sleepArgs) (any, error) {
+				if w.asleep != nil {
+					w.asleep()
 				}
-				return nil, nil
+				if effect.From(ctx).Door.Clock.Sleep(ctx, a.For) == nil {
+					return nil, nil
+				}
+				if a.Break {
+					return nil, fault.New(fault.Unreachable, "the connection broke")
+				}
+				return nil, fault.FromContext(ctx)
 			}}),
 	}})
 }
@@ -455,6 +463,26 @@ main = recipe(steps = [step(slow, timeout = "30ms")])
 	}
 	if time.Since(start) > 30*time.Second {
 		t.Error("it took as long as the primitive wanted")
+	}
+}
+
+// A run whose context ends for a reason says that reason, wherever it was.
+func TestLostLockEndsTheRun(t *testing.T) {
+	for name, body := range map[string]string{
+		"a primitive": `world.sleep("1h")`,
+		"a library":   `world.sleep("1h", breaks = True)`,
+		"a wait":      `wait("nothing", until = lambda: world.sleep("1ms"), timeout = "1h", interval = "1ms")`,
+		"attempts":    `[attempt(lambda: world.sleep("1h")) for x in range(9)]`,
+		"parallel":    `parallel(range(3), lambda x: world.sleep("1h"))`,
+	} {
+		h := newHarness(t, "x.star", "def a():\n    \"\"\"A.\"\"\"\n    "+body+"\n    world.thing(\"after\")\nmain = recipe(steps = [step(a, retries = 2)])\n")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		lost := fault.Hinted(fault.Locked, "run again", "the lock was taken over")
+		h.w.asleep = func() { cancel(lost) }
+		_, _, _, err := h.run(ctx, effect.Apply, "x.star")
+		if fault.KindOf(err) != fault.Locked || !strings.Contains(err.Error(), "the lock was taken over") || fault.HintOf(err) != "run again" || h.w.writes != 0 {
+			t.Errorf("%s: %v, hint %q, %d writes", name, err, fault.HintOf(err), h.w.writes)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ Exit codes:
   3    bad input, recipe or site: nothing was touched
   4    missing rights, an untrusted peer or file, an exhausted quota, a denied approval
   5    a peer couldn't be reached, or didn't answer in time
-  6    another run holds the lock
+  6    another run holds the lock, or took it over
   7    the world isn't as the plan says
   130  interrupted`
 

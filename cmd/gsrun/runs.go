@@ -40,11 +40,14 @@ func (a *app) runsCmd() *cobra.Command {
 			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "RUN\tVERB\tRECIPE\tSTARTED\tTOOK\tSTATUS\tCHANGED")
 			for _, r := range runs {
-				took := "-"
+				started, took := "-", "-"
+				if !r.Start.IsZero() { // that of a journal that can't be read isn't known
+					started = r.Start.Local().Format("2006-01-02 15:04:05")
+				}
 				if !r.End.IsZero() {
 					took = shortDuration(r.End.Sub(r.Start).Round(100 * time.Millisecond))
 				}
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", r.Run, verbOf(r.Verb), r.Recipe, r.Start.Local().Format("2006-01-02 15:04:05"), took, r.Status, r.Changed)
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", r.Run, verbOf(r.Verb), r.Recipe, started, took, r.Status, r.Changed)
 			}
 			if err := t.Flush(); err != nil {
 				return err

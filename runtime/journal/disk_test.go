@@ -114,6 +114,7 @@ func TestDiskThatFillsUp(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "fill"), make([]byte, 16<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	l := lock(t, s, "r1", time.Hour)
 	j := start(t, s, "r1")
 	made, err := makeThings(t, j)
 	if fault.KindOf(err) != fault.Limit || !strings.Contains(err.Error(), "writing the journal "+s.path("r1")) || !strings.Contains(err.Error(), "no space left on device") ||
@@ -135,7 +136,8 @@ func TestDiskThatFillsUp(t *testing.T) {
 		t.Error("a run that didn't start is to be seen")
 	}
 	fill(t, dir)
-	_, err = s.Lock(Holder{Site: "lab", Recipe: "x"})
+	l.Release()
+	_, err = s.Lock(l.holder)
 	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "no space left") || !strings.Contains(fault.HintOf(err), "free space in the state folder") {
 		t.Errorf("a lock: %v", err)
 	}
@@ -154,6 +156,9 @@ func TestDiskThatFillsUp(t *testing.T) {
 		t.Errorf("the last entry is %+v", e)
 	}
 	start(t, s, "r3")
+	if h := lock(t, s, "r3", time.Hour).holder; h.Token != 2 {
+		t.Errorf("a lock: token %d", h.Token)
+	}
 }
 
 func TestReadOnlyDisk(t *testing.T) {

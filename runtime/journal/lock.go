@@ -214,7 +214,7 @@ func (l *Lock) Guard(ctx context.Context) (leave func(), err error) {
 	}
 	if err := l.check(); err != nil {
 		if l.inside == 0 {
-			err = errors.Join(err, flock(l.gate, syscall.LOCK_UN))
+			_ = flock(l.gate, syscall.LOCK_UN) // it can't fail on a file that is open
 		}
 		return nil, err
 	}
@@ -285,12 +285,16 @@ func (l *Lock) beat() {
 			return
 		case <-tick.C:
 		}
-		now := syscall.NsecToTimeval(time.Now().UnixNano())
-		// One beat that fails isn't the end: Guard finds out whether one too many
-		// did.
-		_ = syscall.Futimes(int(l.record.Fd()), []syscall.Timeval{now, now})
+		l.touch(time.Now())
 		_ = l.check()
 	}
+}
+
+// touch sets the time of the last heartbeat. One that fails isn't the end:
+// Guard finds out whether one too many did.
+func (l *Lock) touch(at time.Time) {
+	tv := syscall.NsecToTimeval(at.UnixNano())
+	_ = syscall.Futimes(int(l.record.Fd()), []syscall.Timeval{tv, tv})
 }
 
 // Context returns a context that ends with an error of kind Locked when the
@@ -301,8 +305,7 @@ func (l *Lock) Context(parent context.Context) (context.Context, context.CancelF
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// Release frees the lock, once no change is being made any more. What can't be
-// written then expires.
+// Release frees the lock, once no change is being made any more.
 func (l *Lock) Release() {
 	l.end(nil)
 	l.beats.Wait()
@@ -324,7 +327,9 @@ func (l *Lock) free() {
 		return
 	}
 	l.holder.Released = true
-	_ = l.write()
+	if l.write() != nil {
+		l.touch(time.Unix(0, 0)) // on a full disk it expires instead
+	}
 }
 
 // flock doesn't wait: the error is EWOULDBLOCK if somebody else has the file.
