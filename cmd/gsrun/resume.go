@@ -76,6 +76,7 @@ func (a *app) resume(cmd *cobra.Command, run string, f *runFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.close()) }()
+	a.warnStale(a.stderr, x.recipe)
 	return a.execute(ctx, x, f, process{
 		run: run, inputs: inputs, saved: saved, resumed: true,
 		journal: func(o journal.Options) (*journal.Journal, error) {

@@ -70,7 +70,7 @@ type answerFile struct {
 }
 
 func (s *Store) answerPath(run, id string) string {
-	return filepath.Join(s.dir, "runs", run+".answers", id+".json")
+	return filepath.Join(s.dir, "runs", run+"."+id+".answer")
 }
 
 // GiveAnswer answers a question of a run that another process works at. It
@@ -83,9 +83,6 @@ func (s *Store) GiveAnswer(run, id string, a effect.Answer) (effect.Answer, bool
 	}
 	data, err := json.Marshal(answerFile{Answer: status(a), By: a.By, At: a.At})
 	if err != nil {
-		return failed(err)
-	}
-	if err := durable.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return failed(err)
 	}
 	stored, created, err := durable.CreateFile(path, append(data, '\n'), 0o600)
@@ -123,7 +120,6 @@ func (s *Store) ForgetAnswer(run, id string) error {
 	if err := durable.Remove(path); err != nil {
 		return &fault.Error{Op: "removing", Target: path, Kind: fault.Failed, Err: err}
 	}
-	_ = os.Remove(filepath.Dir(path)) // unless there are others
 	return nil
 }
 
