@@ -251,6 +251,13 @@ func TestCanary(t *testing.T) {
 	saved := filepath.Join(dir, "saved.plan")
 	job("plan", "--out", saved)
 	job("plan", "--output", "json")
+	// The last step can be planned only once the machines are there.
+	if code, out := call(append([]string{"run", "--plan", saved, "--output", "plain"}, at...)...); code != 7 || !strings.Contains(out, "plan again for the rest") {
+		t.Errorf("the saved plan: exit code %d\n%s", code, out)
+	}
+	if code, out := call(append([]string{"resume", "--output", "tree"}, at...)...); code != 7 || !strings.Contains(out, "done before") {
+		t.Errorf("resumed: exit code %d\n%s", code, out)
+	}
 	if out := job("run", "--output", "tree"); !strings.Contains(out, "***") {
 		t.Errorf("nothing was masked:\n%s", out)
 	}
@@ -267,6 +274,7 @@ func TestCanary(t *testing.T) {
 			}
 		}
 	}
+	job("destroy")
 	var runs []struct {
 		Run string `json:"run"`
 	}

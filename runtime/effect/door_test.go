@@ -253,7 +253,7 @@ func TestAwait(t *testing.T) {
 	if v != "open" || err != nil || n != 3 || len(*events) != 2 {
 		t.Errorf("%v %v after %d, events %v", v, err, n, *events)
 	}
-	ctx2, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+	ctx2, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	d.Clock = SystemClock{}
 	_, err = Await(ctx2, Wait{For: "the box", Timeout: 10 * time.Millisecond, Interval: time.Millisecond}, func(context.Context) (Poll, error) { return Poll{Seen: "closed"}, nil })
