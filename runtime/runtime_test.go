@@ -23,6 +23,8 @@ type world struct {
 	writes int
 	fail   func(name string) error
 	asleep func() // called when a sleep begins, if set
+	lost   error  // what looking at a thing fails with
+	looks  int
 }
 
 type thingArgs struct {
@@ -78,6 +80,9 @@ func (o *thingOp) Target() effect.Target {
 func (o *thingOp) Observe(context.Context) (effect.State, error) {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
+	if o.w.looks++; o.w.lost != nil {
+		return effect.State{}, o.w.lost
+	}
 	n, ok := o.w.things[o.name]
 	return effect.State{Exists: ok, Attrs: map[string]any{"name": o.name, "size": n, "id": "id-" + o.name}}, nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,11 +39,12 @@ type belongings struct {
 	left  []view.Leftover
 	notes []string
 
-	unknown []string // systems that the site no longer knows
+	unknown []string       // systems that the site no longer knows
+	stays   map[string]int // by system, how many things lie on what isn't deleted
 }
 
 func newBelongings(ctx context.Context, x *session, redactor *effect.Redactor) *belongings {
-	b := &belongings{x: x, owners: x.recipe.Owners(x.site.Name), ledger: &ledger{}}
+	b := &belongings{x: x, owners: x.recipe.Owners(x.site.Name), ledger: &ledger{}, stays: make(map[string]int)}
 	for _, o := range b.owners {
 		b.prefixes = append(b.prefixes, o.Prefix())
 	}
@@ -202,6 +205,9 @@ func (b *belongings) gather() error {
 	for _, scope := range order {
 		b.with = append(b.with, *groups[scope])
 	}
+	for _, scope := range slices.Sorted(maps.Keys(b.stays)) {
+		b.leave(scope, fmt.Sprintf("%d of the things there are as the recipe set them, and what they lie on isn't deleted", b.stays[scope]), "")
+	}
 	b.unseen(listed, groups)
 	b.sort()
 	return nil
@@ -242,7 +248,7 @@ func (b *belongings) leaveOther(t effect.Target) {
 	case "git":
 		b.leaveGit(t.String())
 	default:
-		b.leave(t.Scope, "what the recipe set there stays: it lies on nothing that is deleted", "")
+		b.stays[t.Scope]++
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"git.vanillacore.net/govstack/gsrun/internal/lab"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
 )
 
 // checkDestroy destroys what the main job made: not before somebody has a say
@@ -52,9 +54,17 @@ func checkDestroy(t *testing.T, l *lab.Lab) {
 	if err := os.Symlink(program, link); err != nil {
 		t.Fatal(err)
 	}
+	// Each deletion takes so long that the signal comes before the next.
+	if _, err := l.Cloud.Inject(openstack.Fault{Service: "network", Method: http.MethodDelete, DelayMS: 500, Count: -1}); err != nil {
+		t.Fatal(err)
+	}
 	// Once it has begun, whether there are spokes was decided.
-	killDestroy(t, link, "server: waiting until", "--abandon-clusters")
-	killDestroy(t, link, "subnet: deleted")
+	endDestroy(t, link, os.Kill, "server: waiting for", "--abandon-clusters")
+	endDestroy(t, link, os.Interrupt, "port: deleted")
+	endDestroy(t, link, os.Kill, "subnet: deleted")
+	if _, out, _ := gsrun(t, "runs", "list", "--lab"); !regexp.MustCompile(`destroy +bootstrap .* unfinished .*\n.* destroy +bootstrap .* stopped .*\n.* destroy +bootstrap .* unfinished `).MatchString(out) {
+		t.Errorf("the runs:\n%s", out)
+	}
 	code, out, errs = gsrun(t, "destroy", "recipes/bootstrap.star", "--lab", "--confirm", "lab", "--max-deletes", "16")
 	if code != 0 || !strings.Contains(out, "Left:    0\n") {
 		t.Fatalf("the last destroy: exit code %d\n%s\n%s", code, out, errs)
@@ -75,9 +85,9 @@ func checkDestroy(t *testing.T, l *lab.Lab) {
 	}
 }
 
-// killDestroy destroys what the main job made, and kills that once it told the
-// line.
-func killDestroy(t *testing.T, program, line string, more ...string) {
+// endDestroy destroys what the main job made, and ends that by a signal once it
+// told the line.
+func endDestroy(t *testing.T, program string, by os.Signal, line string, more ...string) {
 	t.Helper()
 	args := append([]string{"destroy", "recipes/bootstrap.star", "--lab", "--confirm", "lab", "--max-deletes", "16", "--output", "plain"}, more...)
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -95,12 +105,16 @@ func killDestroy(t *testing.T, program, line string, more ...string) {
 		said.WriteString(lines.Text() + "\n")
 		if !killed && regexp.MustCompile(line).MatchString(lines.Text()) {
 			killed = true
-			if err := cmd.Process.Kill(); err != nil {
+			if err := cmd.Process.Signal(by); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := cmd.Wait(); err == nil || !killed {
-		t.Fatalf("the destroy wasn't killed at %q: %v\n%s", line, err, said.String())
+	err = cmd.Wait()
+	if err == nil || !killed {
+		t.Fatalf("the destroy wasn't ended at %q: %v\n%s", line, err, said.String())
+	}
+	if code := cmd.ProcessState.ExitCode(); by == os.Interrupt && code != 130 {
+		t.Errorf("interrupted at %q: exit code %d\n%s", line, code, said.String())
 	}
 }

@@ -140,6 +140,11 @@ func (d *Door) do(ctx context.Context, s *Scope, op Op) (State, error) {
 			return State{}, fault.New(fault.Internal, "%s isn't known, though this is no plan", t)
 		}
 		d.meet(s, op, t, State{})
+		if d.Survey {
+			s.setPending(t.within())
+			doubt(ctx)
+			return State{Unknown: true}, nil
+		}
 		return d.plan(ctx, s, t, Change{Kind: Later}), nil
 	}
 	if err := d.lostBefore(t.Scope); err != nil {

@@ -65,6 +65,13 @@ func (w *world) rawNetwork(c *client.Client, name, description string) error {
 	return err
 }
 
+// describe changes the description of a network.
+func (w *world) describe(c *client.Client, id, description string) error {
+	_, err := c.Do(context.Background(), client.Call{Service: client.Network, Method: http.MethodPut, Path: "/networks/" + id,
+		Body: client.Object{"network": client.Object{"description": description}}})
+	return err
+}
+
 func (w *world) newImage(c *client.Client, body client.Object) (string, error) {
 	body["disk_format"], body["container_format"] = "raw", "bare"
 	obj, err := c.Do(context.Background(), client.Call{Service: client.Image, Method: http.MethodPost, Path: "/images", Body: body})
