@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +15,8 @@ import (
 
 // calm hands to the caller what client-go would try again by itself, up to ten
 // times, silently and for as long as the server asks: answers with the header
-// Retry-After, and reads whose connection broke.
+// Retry-After, and reads whose connection broke. An answer that is cut off is
+// an error too.
 type calm struct{ next http.RoundTripper }
 
 // maxRefusal is how much of an answer that refuses is read.
@@ -31,6 +33,9 @@ func (c calm) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	after := resp.Header.Get("Retry-After")
+	if resp.StatusCode == http.StatusOK && !r.URL.Query().Has("watch") && !r.URL.Query().Has("follow") {
+		return whole(resp)
+	}
 	if after == "" || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < http.StatusInternalServerError {
 		return resp, nil
 	}
@@ -44,6 +49,18 @@ func (c calm) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	e.After = fault.RetryAfter(after, resp.Header.Get("Date"))
 	return nil, e
+}
+
+// whole reads an answer to its end, as the caller would, who writes to
+// standard error if it is cut off.
+func whole(resp *http.Response) (*http.Response, error) {
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fault.New(fault.Unreachable, "the connection broke after %d bytes of the answer", len(text))
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(text))
+	return resp, nil
 }
 
 // WrappedRoundTripper returns what calm is around, for those who look for the

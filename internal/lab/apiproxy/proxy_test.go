@@ -127,8 +127,20 @@ func (r *rig) exists(name string) bool {
 	return err == nil
 }
 
+// TestProxy runs the tests that share one API server.
 func TestProxy(t *testing.T) {
 	r := newRig(t)
+	for name, test := range map[string]func(*testing.T, *rig){"requests": testRequests, "watches": testWatches, "users": testUsers} {
+		r.faults.Clear("")
+		t.Run(name, func(t *testing.T) {
+			r := *r
+			r.t = t
+			test(t, &r)
+		})
+	}
+}
+
+func testRequests(t *testing.T, r *rig) {
 	c := r.client("operator", nil)
 	for name, test := range map[string]struct {
 		fault  apiproxy.Fault
@@ -174,8 +186,7 @@ func broken(err error) bool {
 }
 
 // A watch ends in good order, as an API server ends it when its time is up.
-func TestWatchEnds(t *testing.T) {
-	r := newRig(t)
+func testWatches(t *testing.T, r *rig) {
 	c := r.client("operator", nil)
 	for _, f := range []apiproxy.Fault{{End: true}, {End: true, DelayMS: 20}} {
 		r.inject(f)
@@ -198,8 +209,7 @@ func TestWatchEnds(t *testing.T) {
 
 // What the proxy passes on is asked by the same user, be it by certificate or
 // by token.
-func TestUsersAreKept(t *testing.T) {
-	r := newRig(t)
+func testUsers(t *testing.T, r *rig) {
 	who := func(c kubernetes.Interface) string {
 		t.Helper()
 		got, err := c.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
