@@ -241,7 +241,7 @@ func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object
 		}
 	}
 	obj, err := o.noun.create(ctx, cl, body)
-	o.sent.note(obj, err)
+	o.sent.note(ctx, obj, err)
 	if fault.KindOf(err) == fault.Conflict && o.noun.rivals != nil {
 		names, rerr := o.noun.rivals(ctx, cl, body)
 		if rerr == nil {

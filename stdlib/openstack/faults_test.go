@@ -66,6 +66,7 @@ func passing() map[string]struct {
 		"reset-hidden":      {lab.Fault{Reset: "after", HideMS: 8}, 0},
 		"slow":              {lab.Fault{DelayMS: 5}, 0},
 		"token-expires":     {lab.Fault{Expire: true}, 0},
+		"expires-twice":     {lab.Fault{Expire: true, Count: 2}, 0},
 		"expires-and-reset": {lab.Fault{Expire: true, Reset: "after"}, 0},
 		"not-yet-listed":    {lab.Fault{HideMS: 20}, 0},
 	}

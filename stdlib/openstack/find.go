@@ -3,9 +3,11 @@ package openstack
 import (
 	"context"
 	"net/url"
+	"time"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
 // A finder looks for the resource that an op is about.
@@ -21,13 +23,15 @@ type finder struct {
 // sent is what an op knows of a create that it sent before: the resource may be
 // there and not listed yet.
 type sent struct {
-	maybe bool   // it may have taken effect
-	id    string // of what it made, if the answer came
+	at time.Time // when it ended, if it may have taken effect
+	id string    // of what it made, if the answer came
 }
 
 // note takes note of how a create ended.
-func (s *sent) note(obj client.Object, err error) {
-	s.maybe = s.maybe || err == nil || client.Lost(err)
+func (s *sent) note(ctx context.Context, obj client.Object, err error) {
+	if err == nil || client.Lost(err) {
+		s.at = effect.From(ctx).Door.Clock.Now()
+	}
 	if id := str(obj, "id"); id != "" {
 		s.id = id
 	}
@@ -51,18 +55,16 @@ const patience = 3
 
 // patiently looks until something is found or an error ends it; no more than
 // once unless something may be there that isn't listed yet.
-func (c *Cloud) patiently(ctx context.Context, patient bool, look func() (found bool, err error)) error {
-	pause, left := c.config.Interval/8, patience*c.config.Interval
-	for {
+func (c *Cloud) patiently(ctx context.Context, s sent, look func() (found bool, err error)) error {
+	clock := effect.From(ctx).Door.Clock
+	for pause := c.config.Interval / 8; ; pause = min(2*pause, c.config.Interval) {
 		found, err := look()
-		if err != nil || found || !patient || left <= 0 {
+		if err != nil || found || s.at.IsZero() || clock.Now().Sub(s.at) >= patience*c.config.Interval {
 			return err
 		}
 		if err := pauseFor(ctx, pause); err != nil {
 			return err
 		}
-		left -= pause
-		pause = min(2*pause, c.config.Interval)
 	}
 }
 
@@ -71,7 +73,7 @@ func (c *Cloud) patiently(ctx context.Context, patient bool, look func() (found 
 // taken by what isn't ours, or if several bear the mark.
 func (f finder) find(ctx context.Context, cl *client.Client) (client.Object, error) {
 	var own []client.Object
-	err := f.cloud.patiently(ctx, f.sent.maybe, func() (bool, error) {
+	err := f.cloud.patiently(ctx, f.sent, func() (bool, error) {
 		var err error
 		own, err = f.marked(ctx, cl)
 		return len(own) > 0, err

@@ -33,7 +33,7 @@ func (o *imageOp) Observe(ctx context.Context) (effect.State, error) {
 		return effect.State{}, err
 	}
 	var obj client.Object
-	err = o.cloud.patiently(ctx, o.sent.maybe, func() (bool, error) {
+	err = o.cloud.patiently(ctx, o.sent, func() (bool, error) {
 		var err error
 		if obj, err = findImage(ctx, cl, o.args.Name, o.mark, o.args.Adopt); err == nil && obj == nil {
 			obj, err = o.sent.made(func(id string) (client.Object, error) { return getImage(ctx, cl, id) })
@@ -193,7 +193,7 @@ func (o *imageOp) create(ctx context.Context, cl *client.Client) (client.Object,
 		body[k] = v.Reveal()
 	}
 	obj, err := cl.Do(ctx, client.Call{Service: client.Image, Method: http.MethodPost, Path: "/images", Body: body})
-	o.sent.note(obj, err)
+	o.sent.note(ctx, obj, err)
 	return obj, err
 }
 

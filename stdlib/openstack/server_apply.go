@@ -74,7 +74,7 @@ func (o *serverOp) create(ctx context.Context, cl *client.Client) (string, error
 		body["user_data"] = base64.StdEncoding.EncodeToString([]byte(o.args.UserData.Reveal()))
 	}
 	made, err := cl.One(ctx, serverCall(http.MethodPost, "", client.Object{"server": body}), "server")
-	o.sent.note(made, err)
+	o.sent.note(ctx, made, err)
 	if fault.KindOf(err) == fault.Conflict {
 		err = o.blame(ctx, cl, nics, err)
 	}

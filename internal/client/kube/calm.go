@@ -33,11 +33,12 @@ func (c calm) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	after := resp.Header.Get("Retry-After")
-	if resp.StatusCode == http.StatusOK && !r.URL.Query().Has("watch") && !r.URL.Query().Has("follow") {
+	refused := resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError
+	if after == "" || !refused {
+		if q := r.URL.Query(); resp.StatusCode == http.StatusSwitchingProtocols || q.Has("watch") || q.Has("follow") {
+			return resp, nil
+		}
 		return whole(resp)
-	}
-	if after == "" || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < http.StatusInternalServerError {
-		return resp, nil
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what came of it is told

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -66,7 +67,7 @@ func (c *Client) Do(ctx context.Context, call Call) (Object, error) {
 	sc := &gophercloud.ServiceClient{ProviderClient: c.provider, Type: string(call.Service), Microversion: call.Version}
 	resp, err := sc.Request(cctx, call.Method, address, opts)
 	if err != nil {
-		return nil, translate(cctx, call.Service, err)
+		return nil, c.refused(call.Service, translate(cctx, call.Service, err), err)
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
@@ -84,6 +85,21 @@ func (c *Client) Do(ctx context.Context, call Call) (Object, error) {
 	}
 	obj, _ := plainNumbers(out).(Object)
 	return obj, nil
+}
+
+// refused returns f, the fault of a call that ended with err. A token that the
+// service doesn't take though Keystone has just renewed it says nothing about
+// the credentials: renewing would have failed. It may have expired once more,
+// or the service doesn't know it yet.
+func (c *Client) refused(s Service, f *fault.Error, err error) error {
+	var code gophercloud.ErrUnexpectedResponseCode
+	if s != Identity && c.provider.ReauthFunc != nil && errors.As(err, &code) && code.Actual == http.StatusUnauthorized && f.Kind == fault.Denied {
+		var renew *gophercloud.ErrUnableToReauthenticate
+		if !errors.As(err, &renew) {
+			f.Kind, f.Hint = fault.Unavailable, title(s)+" doesn't take tokens that Keystone gives: the cloud's operators can tell why"
+		}
+	}
+	return f
 }
 
 // One sends a call and returns the object under key in the answer.

@@ -23,7 +23,7 @@ import (
 // translate returns err, which a call to s ended with, as a fault:
 //
 //	400, 405, 406, 415, 422, 501   Invalid
-//	401, 403                       Denied; Quota where the text speaks of one
+//	401, 403                       Denied; Quota where the text speaks of one; Unavailable for a token just renewed
 //	404, 410                       NotFound
 //	409, 423                       Conflict; Quota for OverQuota and used-up address ranges
 //	413                            Quota

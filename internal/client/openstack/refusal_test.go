@@ -62,7 +62,7 @@ func TestRefusals(t *testing.T) {
 		after      time.Duration
 	}{
 		"400":         {service: openstack.Compute, status: 400, body: `{"badRequest": {"code": 400, "message": "Invalid imageRef provided."}}`, kind: fault.Invalid, text: "Nova answered 400: Invalid imageRef provided. (GET /compute/v2.1/x, request req-7)"},
-		"401":         {service: openstack.Network, status: 401, body: `{"error": {"code": 401, "message": "The request you have made requires authentication.", "title": "Unauthorized"}}`, kind: fault.Denied, text: "requires authentication"},
+		"401":         {service: openstack.Network, status: 401, body: `{"error": {"code": 401, "message": "The request you have made requires authentication.", "title": "Unauthorized"}}`, kind: fault.Unavailable, text: "requires authentication", hint: "doesn't take tokens that Keystone gives"},
 		"403":         {service: openstack.Network, status: 403, body: `{"NeutronError": {"type": "PolicyNotAuthorized", "message": "rule:create_network is disallowed by policy", "detail": ""}}`, kind: fault.Denied, text: "disallowed by policy", hint: "roles"},
 		"403 quota":   {service: openstack.Compute, status: 403, body: `{"forbidden": {"code": 403, "message": "Quota exceeded for cores: Requested 8, but already used 18 of 20 cores"}}`, kind: fault.Quota, text: "used 18 of 20 cores", hint: "cloud.limits()"},
 		"413":         {service: openstack.Image, status: 413, body: "<html><body>Denying attempt to upload image because it exceeds the quota</body></html>", kind: fault.Quota, text: "exceeds the quota"},
