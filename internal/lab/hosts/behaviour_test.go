@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/machine"
 )
 
 // eventually waits for a condition that nothing announces.
@@ -163,23 +165,39 @@ func TestShell(t *testing.T) {
 
 func TestConnectionEnd(t *testing.T) {
 	r := newRig(t, hosts.Config{})
-	c := r.dial()
-	s, err := c.NewSession()
-	if err != nil {
-		t.Fatal(err)
+	begin := func(pty bool, command string) *ssh.Client {
+		c := r.dial()
+		s, err := c.NewSession()
+		if err == nil && pty {
+			err = s.RequestPty("xterm", 24, 80, nil)
+		}
+		if err == nil {
+			err = s.Start(command)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
 	}
-	if err := s.Start("nohup sleep 700 >/dev/null 2>&1 & sleep 600; echo no > survived"); err != nil {
-		t.Fatal(err)
-	}
+	// On a terminal, a command ends with its connection.
+	c := begin(true, "nohup sleep 700 >/dev/null 2>&1 & sleep 600; echo no > survived")
 	eventually(t, "both run", func() bool {
 		return running(r.gateway, "sleep 700") && running(r.gateway, "/usr/bin/sleep 600")
 	})
 	c.Close()
-	eventually(t, "the command ends with its connection", func() bool { return !running(r.gateway, "/usr/bin/sleep 600") })
+	eventually(t, "the command ends with its terminal", func() bool { return !running(r.gateway, "/usr/bin/sleep 600") })
 	if !running(r.gateway, "sleep 700") {
 		t.Error("nohup didn't keep its command")
 	}
+	// Without one it goes on, until it writes something.
+	c = begin(false, "echo >begun; until [ -e go ]; do sleep 0.01; done; echo >silent; echo hello; echo >survived")
+	ok(t, r.dial(), "until [ -e begun ]; do sleep 0.01; done")
+	c.Close()
 	c = r.dial()
+	ok(t, c, "touch go; until [ -e silent ]; do sleep 0.01; done")
+	eventually(t, "the command ends by its output", func() bool {
+		return !slices.ContainsFunc(r.gateway.System().Procs(), func(p *machine.Proc) bool { return strings.Contains(strings.Join(p.Title(), " "), "survived") })
+	})
 	ok(t, c, "test ! -e survived; pkill -x sleep")
 	// What holds the output keeps the session; what doesn't, doesn't.
 	start := time.Now()

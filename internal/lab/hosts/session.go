@@ -31,7 +31,7 @@ func (c *connection) session(nc ssh.NewChannel) {
 		c.sessions.Add(-1)
 		return
 	}
-	ctx, cancel := context.WithCancelCause(c.ctx)
+	ctx, cancel := context.WithCancelCause(c.power)
 	s := &session{connection: c, ch: ch, ctx: ctx, cancel: cancel, env: map[string]string{}, begun: make(chan string, 1)}
 	c.work.Go(func() {
 		defer c.sessions.Add(-1)
@@ -43,8 +43,9 @@ func (c *connection) session(nc ssh.NewChannel) {
 type session struct {
 	*connection
 	ch     ssh.Channel
-	ctx    context.Context
+	ctx    context.Context // of what runs; it ends by signals
 	cancel context.CancelCauseFunc
+	pty    bool // set before begun gets a command
 	env    map[string]string
 	kind   string // exec, shell or sftp
 	begun  chan string
@@ -65,7 +66,9 @@ func (s *session) requests(in <-chan *ssh.Request) {
 				s.env[kv.Name] = kv.Value
 				ok = true
 			}
-		case "pty-req", "window-change":
+		case "pty-req":
+			ok, s.pty = true, true
+		case "window-change":
 			ok = true
 		case "exec":
 			var cmd struct{ Command string }
@@ -104,8 +107,11 @@ func (s *session) requests(in <-chan *ssh.Request) {
 		}
 		s.reply(req, ok)
 	}
-	// The channel is gone, and with it what runs on it.
-	s.cancel(machine.Signal(syscall.SIGHUP))
+	// The channel is gone. What runs on a terminal, and what moves files, ends
+	// with it; anything else doesn't know, until it writes something.
+	if s.pty || s.kind == "sftp" || !started {
+		s.cancel(machine.Signal(syscall.SIGHUP))
+	}
 	close(s.begun)
 }
 
@@ -226,12 +232,16 @@ func (s *session) drop(d *Drop) {
 func (o *output) Write(b []byte) (int, error) {
 	if o.drop != nil && o.drop.When == OnOutput {
 		o.s.drop(o.drop)
-		return 0, io.ErrClosedPipe
+		return 0, syscall.EPIPE
 	}
 	if o.drop != nil {
 		return len(b), nil
 	}
-	return o.w.Write(b)
+	n, err := o.w.Write(b)
+	if err != nil { // the client has gone
+		err = syscall.EPIPE
+	}
+	return n, err
 }
 
 func (s *session) sftp() {

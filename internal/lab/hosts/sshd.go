@@ -51,7 +51,7 @@ func (h *Host) sshd(conn net.Conn) {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(power)
-	c := &connection{host: h, ctx: ctx, conn: sc, user: sc.User()}
+	c := &connection{host: h, power: power, ctx: ctx, conn: sc, user: sc.User()}
 	c.work.Go(func() { ssh.DiscardRequests(requests) })
 	for nc := range channels {
 		switch nc.ChannelType() {
@@ -64,13 +64,14 @@ func (h *Host) sshd(conn net.Conn) {
 			_ = nc.Reject(ssh.UnknownChannelType, "unknown channel type")
 		}
 	}
-	cancel(machine.Signal(syscall.SIGHUP))
+	cancel(nil)
 	c.work.Wait()
 }
 
 // A connection is one login.
 type connection struct {
 	host     *Host
+	power    context.Context // of the host; what runs outlives the connection
 	ctx      context.Context
 	conn     *ssh.ServerConn
 	user     string

@@ -247,9 +247,13 @@ func (p *Proc) Fail(code int, format string, args ...any) int {
 // Printf writes to the standard output.
 func (p *Proc) Printf(format string, args ...any) { fmt.Fprintf(p, format, args...) }
 
-// Write writes to the standard output. Once that has failed, Broken tells.
+// Write writes to the standard output. Once that has failed, Broken tells. A
+// process whose output leads nowhere any more (EPIPE) ends by SIGPIPE.
 func (p *Proc) Write(b []byte) (int, error) {
 	n, err := p.Stdout.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		p.cancel(Signal(syscall.SIGPIPE))
+	}
 	if err != nil {
 		p.mu.Lock()
 		if p.broken == nil {
