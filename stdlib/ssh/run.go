@@ -33,8 +33,9 @@ type runArgs struct {
 func runFunc() builtin.Func {
 	return builtin.Of(builtin.Spec[*Host, runArgs]{
 		Name: "run",
-		Doc: "Run a program or a script and wait for it to end. With `creates` or `unless` it is run only where it is needed; " +
-			"without them it is run once per run at least, which a plan says. If the connection breaks while it runs, it isn't run again by itself; the error says whether it still runs.",
+		Doc: "Run a program or a script and wait for it to end. With `creates` or `unless` it is run only where it is needed, and once at a time: " +
+			"where a gsrun that was killed left it running, it is waited for. " +
+			"Without them it is run once per run at least, which a plan says. If the connection breaks while it runs, it isn't run again by itself; the error says whether it still runs.",
 		Returns: "object with stdout, stderr (str) and exit_code (int); outputs are empty if it didn't need to run",
 		Example: `host.run(["kubeadm", "init", "--config", "/etc/kubernetes/init.yaml"], creates = "/etc/kubernetes/admin.conf", timeout = "10m")
 version = host.run(["uname", "-r"], readonly = True).stdout.strip()`,
@@ -189,6 +190,9 @@ func (h *Host) runOnce(ctx context.Context, a runArgs, ok []int, readonly bool) 
 	}
 	if !a.Stdin.Empty() {
 		cmd.Stdin = strings.NewReader(a.Stdin.Reveal())
+	}
+	if !readonly {
+		cmd = a.guarded(cmd)
 	}
 	res, err := h.exec(rctx, a.User, cmd)
 	var lost *client.LostError

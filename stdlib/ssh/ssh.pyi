@@ -290,7 +290,7 @@ class Host:
             ...
 
     def run(self, argv: list[str] = [], *, sh: str = None, readonly: bool = False, creates: str = "", unless: str = "", env: dict[str, str] = {}, dir: str = "", stdin: str = None, user: str = "", timeout: str = "10m", ok: Any = None, output_limit: int = 4194304) -> "object with stdout, stderr (str) and exit_code (int); outputs are empty if it didn't need to run":
-        """Run a program or a script and wait for it to end. With `creates` or `unless` it is run only where it is needed; without them it is run once per run at least, which a plan says. If the connection breaks while it runs, it isn't run again by itself; the error says whether it still runs.
+        """Run a program or a script and wait for it to end. With `creates` or `unless` it is run only where it is needed, and once at a time: where a gsrun that was killed left it running, it is waited for. Without them it is run once per run at least, which a plan says. If the connection breaks while it runs, it isn't run again by itself; the error says whether it still runs.
         
         Args:
           argv: Program and arguments. No shell sees them. They show in the host's process list, so secrets are refused.
