@@ -151,7 +151,10 @@ func Remove(path string) error {
 	if err != nil {
 		return err
 	}
-	return SyncDir(filepath.Dir(path))
+	if err := SyncDir(filepath.Dir(path)); !errors.Is(err, fs.ErrNotExist) { // somebody removed the folder, too
+		return err
+	}
+	return nil
 }
 
 // SyncDir makes the names of the files in dir durable.
