@@ -110,7 +110,7 @@ type destruction struct {
 	f        *destroyFlags
 	id       string
 	redactor *effect.Redactor
-	lock     *journal.Lock // nil while nothing is to be deleted
+	lock     *journal.Locks // nil while nothing is to be deleted
 
 	b      *belongings
 	others []effect.Other

@@ -158,10 +158,10 @@ func holder() string {
 	return fmt.Sprintf("%s@%s pid %d", name, host, os.Getpid())
 }
 
-// lockRun takes the lock of a recipe for a run.
-func (x *session) lockRun(ctx context.Context, id string) (*journal.Lock, error) {
+// lockRun takes the locks of a recipe, and of those that it uses, for a run.
+func (x *session) lockRun(ctx context.Context, id string) (*journal.Locks, error) {
 	if err := fault.FromContext(ctx); err != nil {
 		return nil, err
 	}
-	return x.store.Lock(journal.Holder{Site: x.site.Name, Recipe: x.recipe.Path, Run: id, Who: holder(), Since: time.Now()})
+	return x.store.LockAll(journal.Holder{Site: x.site.Name, Run: id, Who: holder(), Since: time.Now()}, x.recipe.Owners(x.site.Name))
 }

@@ -209,16 +209,21 @@ func door(ctx context.Context, _ string) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	lock, err := store.Lock(journal.Holder{Site: "bench", Recipe: "bench", Run: "bench"})
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release()
 	const n = 200
 	run := 0
 	ops := func(noFlush bool) (time.Duration, error) {
 		return median(9, func() error {
 			run++
-			j, err := store.Start(journal.Entry{Run: fmt.Sprintf("bench-%d", run), Recipe: "bench"}, journal.Options{NoFlush: noFlush})
+			j, err := store.Start(journal.Entry{Run: fmt.Sprintf("bench-%d", run), Recipe: "bench"}, journal.Options{NoFlush: noFlush, Guard: lock.Guard})
 			if err != nil {
 				return err
 			}
-			d := &effect.Door{Clock: effect.SystemClock{}, Redactor: new(effect.Redactor), Recorder: j}
+			d := &effect.Door{Clock: effect.SystemClock{}, Redactor: new(effect.Redactor), Recorder: j, Guard: lock.Guard}
 			c := effect.With(ctx, effect.NewScope(d, effect.Owner{Site: "bench", Recipe: "bench"}, "step", nil))
 			op := &counter{}
 			for i := range int64(n) {

@@ -206,17 +206,15 @@ func (l *Lock) Guard(ctx context.Context) (leave func(), err error) {
 	if l.released {
 		return nil, fault.New(fault.Internal, "the lock of %s was released", l)
 	}
-	if l.inside == 0 {
+	if l.inside == 0 { // else nobody can have taken it over
 		// Others have the file for the moment that it takes to look at it.
 		if err := l.enter(ctx, syscall.LOCK_SH, l.holder.TTL); err != nil {
 			return nil, err
 		}
-	}
-	if err := l.check(); err != nil {
-		if l.inside == 0 {
+		if err := l.check(); err != nil {
 			_ = flock(l.gate, syscall.LOCK_UN) // it can't fail on a file that is open
+			return nil, err
 		}
-		return nil, err
 	}
 	l.inside++
 	return sync.OnceFunc(l.leave), nil
@@ -258,6 +256,9 @@ func (l *Lock) enter(ctx context.Context, how int, longest time.Duration) error 
 
 // check returns an error if the lock isn't l's any more, and ends its life.
 func (l *Lock) check() error {
+	if l.untouched() {
+		return nil
+	}
 	now, _, err := readHolder(l.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -273,6 +274,17 @@ func (l *Lock) check() error {
 	}
 	l.end(err)
 	return context.Cause(l.life) // the first one that was found
+}
+
+// untouched reports whether the record is the file that l wrote: another holder
+// replaces it.
+func (l *Lock) untouched() bool {
+	mine, err := l.record.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Lstat(l.path)
+	return err == nil && os.SameFile(mine, now)
 }
 
 // beat shows that the holder lives, and finds out if the lock was taken over.
