@@ -13,6 +13,7 @@ import (
 
 	"git.vanillacore.net/govstack/gsrun/internal/lab"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
+	"git.vanillacore.net/govstack/gsrun/runtime/journal"
 )
 
 // checkDestroy destroys what the main job made: not before somebody has a say
@@ -31,6 +32,20 @@ func checkDestroy(t *testing.T, l *lab.Lab) {
 	code, _, errs = gsrun(t, "destroy", "recipes/bootstrap.star", "--lab", "--confirm", "lab", "--max-deletes", "16")
 	if code != 1 || !strings.Contains(errs, "nobody could delete any more: cluster spoke-spoke-1/spoke-1") {
 		t.Errorf("with a spoke: exit code %d\n%s", code, errs)
+	}
+	// Nobody may work at a part of it meanwhile.
+	store, err := journal.Open(filepath.Join(l.Info.Site, ".gsrun"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := store.Lock(journal.Holder{Site: "lab", Recipe: "capo", Run: "r", Who: "a@b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs = gsrun(t, "destroy", "recipes/bootstrap.star", "--lab", "--confirm", "lab", "--max-deletes", "16")
+	lock.Release()
+	if code != 6 || !strings.Contains(errs, "recipe capo of site lab") {
+		t.Errorf("while capo is run: exit code %d\n%s", code, errs)
 	}
 	// What is the gateway's can't go while the seed's port is on its network;
 	// the seed's can, but for the key that the gateway made.

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"slices"
+
+	"git.vanillacore.net/govstack/gsrun/cmd/gsrun/view"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// undeclared returns what of all is marked and was met by no op.
+func (b *belongings) undeclared(all []effect.Owned) []effect.Owned {
+	type made struct {
+		by   effect.Target
+		mark string
+	}
+	declared := make(map[made]bool)
+	for _, s := range b.met {
+		declared[made{s.Target, s.Owner.Mark(s.Target.Name)}] = true
+	}
+	return slices.DeleteFunc(all, func(o effect.Owned) bool { return o.Mark == "" || declared[made{o.Maker(), o.Mark}] })
+}
+
+// undeclaredBy returns what is owned and was met by no op of a plan, which
+// stopped somewhere or not.
+func (b *belongings) undeclaredBy(stopped bool) view.Undeclared {
+	all, err := b.list()
+	if err != nil {
+		return view.Undeclared{Err: err}
+	}
+	things := b.undeclared(all)
+	if stopped || b.unsure(things) {
+		return view.Undeclared{Unsure: len(things)}
+	}
+	b.owned = things
+	b.sort()
+	return view.Undeclared{Things: b.owned}
+}
+
+// unsure reports whether an op that may have met one of all isn't known.
+func (b *belongings) unsure(all []effect.Owned) bool {
+	return slices.ContainsFunc(b.met, func(s effect.Sighting) bool {
+		return s.Target.Unknown && slices.ContainsFunc(all, func(o effect.Owned) bool { return o.Target.Scope == s.Target.Scope })
+	})
+}
+
+// complete returns an error if the survey left out a part of the recipe: what
+// that declares isn't known.
+func (b *belongings) complete() error {
+	for _, s := range b.steps {
+		if s.Err != nil {
+			return &fault.Error{Op: "looking what " + b.x.recipe.Path + " declares", Kind: fault.Conflict, Err: s.Err,
+				Hint: "run the recipe first: what a step declares is known only once what comes before it is there"}
+		}
+	}
+	if b.unsure(b.owned) {
+		return fault.Hinted(fault.Conflict, "run the recipe first", "the names of some things that %s declares aren't known", b.x.recipe.Path)
+	}
+	return nil
+}
