@@ -14,6 +14,11 @@ func TestWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	held, err := s.Lock(Holder{Recipe: "x", Run: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Release()
 	j, err := s.Start(Entry{Run: "r", Recipe: "x"}, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +47,7 @@ func TestWaiting(t *testing.T) {
 		return q
 	}
 	later := time.Now().Add(time.Hour)
-	check("nothing asked", "unfinished")
+	check("nothing asked", "running")
 	one := ask("1", "a", later)
 	ask("2", "b", later)
 	check("two asked", "waiting", "text of 1", "text of 2")
@@ -54,14 +59,20 @@ func TestWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask("3", "c", time.Now().Add(-time.Second))
-	check("the other's step ended, a third's time is over", "unfinished")
+	check("the other's step ended, a third's time is over", "running")
 	ask("4", "d", later)
 	check("a fourth", "waiting", "text of 4")
 	j, err = s.Continue("r", "me", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	check("who asked is gone", "unfinished")
+	check("who asked is gone", "running")
+	ask("6", "d", later)
+	held.Release()
+	if !s.Ended("r") {
+		t.Error("somebody works at a run whose lock is free")
+	}
+	check("nobody works at it", "unfinished")
 	ask("5", "d", later)
 	if err := j.End("failed", 0, nil); err != nil {
 		t.Fatal(err)

@@ -137,15 +137,14 @@ func (l *Lock) held() error {
 		return err
 	}
 	l.holder.Token = now.Token + 1
-	age := time.Since(beat)
-	if now.Released || age > now.TTL || now.process.dead() {
+	if !now.alive(beat) {
 		return nil
 	}
 	hint := "wait until it ends"
 	if now.process.elsewhere() {
 		hint = fmt.Sprintf("wait until it ends; if its process is gone, its lock is free %s after the last heartbeat", now.TTL)
 	}
-	return fault.Hinted(fault.Locked, hint, "%s is being run by %s", l, now.describe(age))
+	return fault.Hinted(fault.Locked, hint, "%s is being run by %s", l, now.describe(time.Since(beat)))
 }
 
 // busy says that somebody has the lock file though nobody seems to hold the
@@ -157,6 +156,27 @@ func (l *Lock) busy() error {
 	}
 	return fault.Hinted(fault.Locked, fmt.Sprintf("its process may be paused or stuck: let it go on, or end it (pid %d on %s)", now.PID, now.Host),
 		"%s can't be taken over in the middle of a change; its last holder is %s", l, now.describe(time.Since(beat)))
+}
+
+// alive reports whether a holder whose last heartbeat was at beat holds its
+// lock still, as far as can be known.
+func (h Holder) alive(beat time.Time) bool {
+	return !h.Released && time.Since(beat) <= h.TTL && !h.process.dead()
+}
+
+// working returns the runs that a process works at.
+func (s *Store) working() map[string]bool {
+	runs := make(map[string]bool)
+	records, err := filepath.Glob(filepath.Join(s.dir, "locks", "*.json"))
+	if err != nil {
+		return runs
+	}
+	for _, path := range records {
+		if h, beat, err := readHolder(path); err == nil && h.alive(beat) {
+			runs[h.Run] = true
+		}
+	}
+	return runs
 }
 
 func (h Holder) describe(age time.Duration) string {

@@ -47,13 +47,14 @@ func (s *Store) Read(run string) (entries []Entry, torn bool, err error) {
 	return entries, len(tail) > 0 || len(data) == 0, err
 }
 
-// Ended reports whether the run's last process ended it.
+// Ended reports whether nobody works at the run: it ended, or its process is
+// gone.
 func (s *Store) Ended(run string) bool {
 	entries, _, err := s.Read(run)
 	if err != nil || len(entries) == 0 {
 		return true
 	}
-	return entries[len(entries)-1].Type == TypeEnd
+	return entries[len(entries)-1].Type == TypeEnd || !s.working()[run]
 }
 
 // A Summary is a run in a list of runs.
@@ -65,7 +66,7 @@ type Summary struct {
 	Holder  string    `json:"holder"`
 	Start   time.Time `json:"start"`
 	End     time.Time `json:"end,omitzero"` // zero if the run didn't end by itself
-	Status  string    `json:"status"`       // "ok", "failed", "stopped"; "unfinished" if it runs or was killed; "waiting" if a person is asked; "unreadable"
+	Status  string    `json:"status"`       // "ok", "failed", "stopped"; "running"; "waiting" if a person is asked; "unfinished" if it was killed; "unreadable"
 	Changed int       `json:"changed"`
 	Error   string    `json:"error,omitempty"`
 	Waits   []string  `json:"waits,omitempty"` // the questions that it waits with, if its status is "waiting"
@@ -77,6 +78,7 @@ func (s *Store) Runs() ([]Summary, error) {
 	if err != nil {
 		return nil, &fault.Error{Op: "reading", Target: s.dir, Kind: fault.Invalid, Err: err, Hint: "see who may read the state folder"}
 	}
+	working := s.working()
 	var out []Summary
 	for _, f := range files {
 		id, ok := strings.CutSuffix(f.Name(), ".jsonl")
@@ -90,21 +92,24 @@ func (s *Store) Runs() ([]Summary, error) {
 			continue
 		}
 		if len(entries) > 0 { // a run that was killed before its first entry did nothing
-			out = append(out, summarize(entries, time.Now()))
+			out = append(out, summarize(entries, time.Now(), working[id]))
 		}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Start.After(out[j].Start) })
 	return out, nil
 }
 
-func summarize(entries []Entry, now time.Time) Summary {
+func summarize(entries []Entry, now time.Time, working bool) Summary {
 	first, last := entries[0], entries[len(entries)-1]
 	s := Summary{Run: first.Run, Recipe: first.Recipe, Verb: first.Verb, Site: first.Site, Holder: first.Holder, Start: first.Time, Status: "unfinished"}
 	if last.Type == TypeEnd {
 		s.End, s.Status, s.Error = last.Time, last.Status, last.Error
 	}
+	if working && s.End.IsZero() {
+		s.Status = "running"
+	}
 	for _, q := range Waiting(entries) {
-		if now.Before(q.Until) {
+		if working && now.Before(q.Until) {
 			s.Status, s.Waits = "waiting", append(s.Waits, q.Text)
 		}
 	}
