@@ -155,7 +155,7 @@ func (src source) check(name string) error {
 }
 
 // verbs are those that a misspelled recipe may have been meant to be.
-var verbs = []string{"run", "plan", "show", "destroy", "check", "graph", "explain", "override", "resume", "approve", "runs", "doc", "lab", "vendor", "version", "completion", "help"}
+var verbs = []string{"run", "plan", "show", "destroy", "check", "graph", "explain", "override", "resume", "approve", "runs", "doc", "lab", "test", "vendor", "version", "completion", "help"}
 
 func folderLayer(name, recipesDir, filesDir string) runtime.Layer {
 	return runtime.Layer{Name: name, Prefix: display(recipesDir), Recipes: os.DirFS(recipesDir), Files: os.DirFS(filesDir), FilesAt: display(filesDir)}

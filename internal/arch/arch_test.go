@@ -27,10 +27,11 @@ type part struct {
 func parts() []part {
 	stdlib := []string{"runtime/builtin", "runtime/effect", "internal/fault"}
 	list := []part{
-		{"cmd", []string{"runtime", "runtime/builtin", "runtime/effect", "runtime/journal", "runtime/dialect", "stdlib", "stdlib/secret", "recipes", "internal/lab", "internal/site", "internal/client", "internal/durable", "internal/fault"}},
+		{"cmd", []string{"runtime", "runtime/assert", "runtime/thread", "runtime/builtin", "runtime/effect", "runtime/journal", "runtime/dialect", "stdlib", "stdlib/secret", "recipes", "internal/lab", "internal/site", "internal/client", "internal/durable", "internal/fault"}},
 		{"recipes", nil},
 		{"runtime", []string{"runtime/builtin", "runtime/effect", "runtime/dialect", "runtime/thread", "internal/fault"}},
-		{"runtime/startest", []string{"runtime/builtin", "runtime/effect", "runtime/dialect", "runtime/thread", "internal/fault"}},
+		{"runtime/assert", []string{"runtime/effect", "internal/fault"}},
+		{"runtime/startest", []string{"runtime/assert", "runtime/builtin", "runtime/effect", "runtime/dialect", "runtime/thread", "internal/fault"}},
 		{"runtime/thread", []string{"runtime/builtin", "internal/fault"}},
 		{"runtime/dialect", []string{"runtime/effect", "internal/fault"}},
 		{"runtime/builtin", []string{"runtime/effect", "internal/fault"}},

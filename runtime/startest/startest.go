@@ -6,7 +6,6 @@ package startest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"go.starlark.net/starlarkstruct"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/assert"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/dialect"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
@@ -123,14 +123,7 @@ func NewDoor(mode effect.Mode) *effect.Door {
 func Predeclared(opts Options) starlark.StringDict {
 	d := starlark.StringDict{
 		"struct": starlark.NewBuiltin("struct", starlarkstruct.Make),
-		"assert": &starlarkstruct.Module{Name: "assert", Members: starlark.StringDict{
-			"eq":       starlark.NewBuiltin("assert.eq", assertEq),
-			"true":     starlark.NewBuiltin("assert.true", assertTrue),
-			"contains": starlark.NewBuiltin("assert.contains", assertContains),
-			"fails":    starlark.NewBuiltin("assert.fails", assertFails),
-			"secret":   starlark.NewBuiltin("assert.secret", assertSecret),
-			"unknown":  starlark.NewBuiltin("assert.unknown", assertUnknown),
-		}},
+		"assert": assert.Value(),
 	}
 	for _, m := range opts.Modules {
 		if m.Name == "" {
@@ -145,84 +138,6 @@ func Predeclared(opts Options) starlark.StringDict {
 		d[k] = v
 	}
 	return d
-}
-
-func assertEq(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-	var x, y starlark.Value
-	if err := starlark.UnpackPositionalArgs(b.Name(), args, kwargs, 2, &x, &y); err != nil {
-		return nil, err
-	}
-	if ok, err := starlark.Equal(x, y); err != nil || !ok {
-		return nil, fmt.Errorf("got %v, want %v (%v)", x, y, err)
-	}
-	return starlark.None, nil
-}
-
-func assertTrue(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-	var x starlark.Value
-	msg := "assertion failed"
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "x", &x, "msg?", &msg); err != nil {
-		return nil, err
-	}
-	if !x.Truth() {
-		return nil, fmt.Errorf("%s", msg)
-	}
-	return starlark.None, nil
-}
-
-func assertContains(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-	var s, part string
-	if err := starlark.UnpackPositionalArgs(b.Name(), args, kwargs, 2, &s, &part); err != nil {
-		return nil, err
-	}
-	if !strings.Contains(s, part) {
-		return nil, fmt.Errorf("%q does not contain %q", s, part)
-	}
-	return starlark.None, nil
-}
-
-func assertUnknown(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-	var x starlark.Value
-	if err := starlark.UnpackPositionalArgs(b.Name(), args, kwargs, 1, &x); err != nil {
-		return nil, err
-	}
-	if _, ok := x.(effect.Unknown); !ok {
-		return nil, fmt.Errorf("got %v, want a value that isn't known yet", x)
-	}
-	return starlark.None, nil
-}
-
-// assertSecret checks that a value is secret, and shows as one.
-func assertSecret(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-	var x starlark.Value
-	if err := starlark.UnpackPositionalArgs(b.Name(), args, kwargs, 1, &x); err != nil {
-		return nil, err
-	}
-	if s, ok := x.(*effect.Secret); !ok || s.String() != effect.Mask {
-		return nil, fmt.Errorf("got %v, want a secret", x)
-	}
-	return starlark.None, nil
-}
-
-// assertFails calls fn and checks that it fails with an error that contains
-// the text and, if given, is of the kind.
-func assertFails(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-	var fn starlark.Callable
-	var text, kind string
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "fn", &fn, "text", &text, "kind?", &kind); err != nil {
-		return nil, err
-	}
-	_, err := starlark.Call(thread, fn, nil, nil)
-	if err == nil {
-		return nil, fmt.Errorf("no error, want one that contains %q", text)
-	}
-	if !strings.Contains(err.Error(), text) {
-		return nil, fmt.Errorf("error %q does not contain %q", err, text)
-	}
-	if got := string(fault.KindOf(err)); kind != "" && got != kind {
-		return nil, fmt.Errorf("error %q has kind %s, want %s", err, got, kind)
-	}
-	return starlark.None, nil
 }
 
 // Explain returns err with its Starlark backtrace and hint.

@@ -48,7 +48,7 @@ func inject(in lab.Injector, part string) starlark.Value {
 		}
 		id, err := in.Inject(part, []byte(string(raw.(starlark.String))))
 		if err != nil {
-			return nil, fault.Wrap("", b.Name(), err)
+			return nil, err
 		}
 		return starlark.String(id), nil
 	})
