@@ -152,6 +152,19 @@ func (b *belongings) ownerOf(mark string) effect.Owner {
 	return best
 }
 
+// worker returns the owner whose work something is. What bears no mark was met
+// in the recipe.
+func (b *belongings) worker(o effect.Owned) effect.Owner {
+	if o.Mark == "" {
+		for _, s := range b.met {
+			if s.Target == o.Maker() {
+				return s.Owner
+			}
+		}
+	}
+	return b.ownerOf(o.Mark)
+}
+
 // marks returns the owner marks of all that the recipe declares, as far as the
 // survey came.
 func (b *belongings) marks() map[string]bool {

@@ -365,7 +365,7 @@ func (s stage) delete(ctx context.Context, door *effect.Door, b *belongings) err
 	group.SetLimit(atOnce)
 	errs := make([]error, len(s.owned))
 	for i, o := range s.owned {
-		scope := effect.NewScope(door, b.ownerOf(o.Mark), s.name, nil)
+		scope := effect.NewScope(door, b.worker(o), s.name, nil)
 		group.Go(func() error {
 			_, errs[i] = effect.Do(effect.With(ctx, scope), o.Delete)
 			return nil

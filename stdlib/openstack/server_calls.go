@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -80,23 +81,40 @@ func markedOnes(all []client.Object, mark string) []client.Object {
 	return out
 }
 
-// removeServer deletes a server, waits until it is gone, and forgets its host
-// keys.
+// removeServer forgets a server's host keys, deletes it, and waits until it is
+// gone. Of a server that is gone nobody would know which keys were its.
 func removeServer(ctx context.Context, c *Cloud, cl *client.Client, id string) error {
-	_, err := cl.Do(ctx, serverCall(http.MethodDelete, "/"+id, nil))
-	if err == nil {
+	restore, err := c.forgetHostKeys(ctx, id)
+	if err != nil {
+		return err
+	}
+	if _, err = cl.Do(ctx, serverCall(http.MethodDelete, "/"+id, nil)); err == nil {
 		err = c.gone(ctx, c.target("server", ""), id, func(ctx context.Context) (string, error) {
 			obj, err := getServer(ctx, cl, id)
 			return serverState(obj), err
 		})
+	} else if fault.KindOf(err) != fault.NotFound {
+		return errors.Join(err, restore())
 	}
-	if err != nil && fault.KindOf(err) != fault.NotFound {
-		return err
+	if fault.KindOf(err) == fault.NotFound {
+		return nil
 	}
-	if store := c.config.HostKeys; store != nil {
-		return store.Delete(ctx, hostKeySlot(id))
+	return err
+}
+
+// forgetHostKeys drops the kept host keys of a server, and returns what keeps
+// them again.
+func (c *Cloud) forgetHostKeys(ctx context.Context, id string) (restore func() error, err error) {
+	restore = func() error { return nil }
+	store, slot := c.config.HostKeys, hostKeySlot(id)
+	if store == nil {
+		return restore, nil
 	}
-	return nil
+	kept, found, err := store.Get(ctx, slot)
+	if err != nil || !found {
+		return restore, err
+	}
+	return func() error { return store.Put(ctx, slot, kept) }, store.Delete(ctx, slot)
 }
 
 // serverState is the status with what is being done.
