@@ -21,61 +21,99 @@ import (
 
 var torture = flag.Bool("torture", false, "walk all crash points of the main job, not only some of each kind")
 
+// What is done to a lab, one after the other.
+var (
+	theJob    = []string{"run", "recipes/bootstrap.star", "--lab"}
+	theChange = []string{"run", "recipes/gateway.star", "--lab", "--wireguard-cidr", "10.22.0.0/24"} // of a file, and so of what nftables has loaded
+	theEnd    = []string{"destroy", "recipes/bootstrap.star", "--lab", "--confirm", "lab", "--max-deletes", "1000", "--abandon-clusters"}
+)
+
 // TestCrashes kills the main job at bad moments, each time in the run that goes
 // on from the last one, until a run gets through. What is there then is what
-// an undisturbed run leaves, and one more run changes nothing.
+// an undisturbed run leaves, and one more run changes nothing. The same is done
+// to a change of what is there, and to its destruction.
 //
-// By default one point of each class is died at. With -torture all are, in a
+// By default one point of each class is died at; with -torture all are, in a
 // lab for each moment.
 func TestCrashes(t *testing.T) {
 	skip.Slow(t, "it starts labs")
-	var want lab.Snapshot
+	var made, changed, ended lab.Snapshot
 	ok := t.Run("undisturbed", func(t *testing.T) {
 		v := newVictim(t)
-		if code, out, errs := gsrun(t, "recipes/bootstrap.star", "--lab"); code != 0 {
-			t.Fatalf("exit code %d\n%s\n%s", code, out, errs)
-		}
-		want = v.settled()
-		for name, part := range map[string]string{
-			"openstack/server/lab-gateway": "gsrun:lab/gateway", "host/lab-gateway/file/etc/nftables.conf": "masquerade", "host/lab-gateway/command/nft list ruleset": "masquerade",
-			"host/lab-seed/command/apt-mark showhold": "kubeadm", "kubernetes/lab-seed/Deployment.apps/cert-manager/cert-manager": "image", "git": "Declare the spoke",
-			"git/gitops/spokes/spoke-1/capi/cluster.yaml": "kind: Cluster", "site/.gsrun/secrets/crypto/ssh_keypair/operator.age": "",
-		} {
-			if have, is := want[name]; !is || !strings.Contains(have, part) {
-				t.Errorf("%s isn't there, or lacks %q: %q", name, part, have)
-			}
-		}
+		v.must(theJob)
+		made = v.settled()
+		v.must(theChange)
+		changed = v.settled()
+		v.must(theEnd)
+		ended = v.settled()
 	})
 	if !ok {
 		return
+	}
+	for name, part := range map[string]string{
+		"openstack/server/lab-gateway": "gsrun:lab/gateway", "host/lab-gateway/file/etc/nftables.conf": "masquerade", "host/lab-gateway/command/nft list ruleset": "masquerade",
+		"host/lab-seed/command/apt-mark showhold": "kubeadm", "kubernetes/lab-seed/Deployment.apps/cert-manager/cert-manager": "image", "git": "Declare the spoke",
+		"git/gitops/spokes/spoke-1/capi/cluster.yaml": "kind: Cluster", "site/.gsrun/secrets/crypto/ssh_keypair/operator.age": "",
+	} {
+		if have, is := made[name]; !is || !strings.Contains(have, part) {
+			t.Fatalf("%s isn't there, or lacks %q: %q", name, part, have)
+		}
+	}
+	if loaded := "host/lab-gateway/command/nft list ruleset"; made[loaded] == changed[loaded] {
+		t.Fatal("the change has no effect on what is loaded")
 	}
 	points, bad := 0, 0
 	chain := func(name string, run func(v *victim)) {
 		t.Run(name, func(t *testing.T) {
 			v := newVictim(t)
 			start := time.Now()
+			defer func() {
+				if t.Failed() && v.bad == 0 {
+					v.bad++
+				}
+				points, bad = points+v.points, bad+v.bad
+			}()
 			run(v)
-			v.compare(want)
-			points, bad = points+v.points, bad+v.bad
-			if t.Failed() && v.bad == 0 {
-				bad++
-			}
 			t.Logf("%s: %d points in %s", name, v.points, time.Since(start).Round(time.Second))
 		})
 	}
 	all := strings.Join([]string{beforeIt, halfIt, sentIt, doneIt}, ",")
+	changeAndEnd := func(v *victim, moments string, each int) {
+		v.walk(all, 0, theChange, theChange)
+		v.compare(changed, theChange)
+		v.walk(moments, each, theEnd, theEnd)
+		v.compare(ended, nil)
+	}
 	if !*torture {
-		chain("some of each", func(v *victim) { v.walk(all, 1) })
+		chain("some of each", func(v *victim) {
+			v.walk(all, 1, theJob, theJob)
+			v.compare(made, theJob)
+			changeAndEnd(v, beforeIt+","+sentIt, 1)
+		})
 		if points < 60 {
 			t.Errorf("only %d points", points)
 		}
 		return
 	}
 	for moment := range strings.SplitSeq(all, ",") {
-		chain(moment, func(v *victim) { v.walk(moment, 0) })
+		chain(moment, func(v *victim) {
+			v.walk(moment, 0, theJob, theJob)
+			v.compare(made, theJob)
+		})
 	}
+	chain("resumed", func(v *victim) {
+		v.walk(all, 1, theJob, []string{"resume", "--lab"})
+		v.compare(made, theJob)
+	})
+	chain("changed and ended", func(v *victim) {
+		v.must(theJob)
+		changeAndEnd(v, all, 0)
+	})
 	for seed := range uint64(4) {
-		chain(fmt.Sprintf("at random %d", seed), func(v *victim) { v.walkAtRandom(seed) })
+		chain(fmt.Sprintf("at random %d", seed), func(v *victim) {
+			v.walkAtRandom(seed)
+			v.compare(made, theJob)
+		})
 	}
 	fmt.Printf("%d of %d crash points survived\n", points-bad, points)
 }
@@ -85,13 +123,12 @@ type victim struct {
 	t       *testing.T
 	lab     *lab.Lab
 	program string
-	deaths  string // file
 	points  int
 	bad     int // points after which something was wrong
 }
 
 func newVictim(t *testing.T) *victim {
-	v := &victim{t: t, lab: startLab(t), deaths: filepath.Join(t.TempDir(), "deaths")}
+	v := &victim{t: t, lab: startLab(t)}
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -103,69 +140,84 @@ func newVictim(t *testing.T) *victim {
 	return v
 }
 
-// run runs the main job once, and reports whether it was killed.
-func (v *victim) run(ctx context.Context, env ...string) (killed bool, said string, err error) {
-	cmd := exec.CommandContext(ctx, v.program, "run", "recipes/bootstrap.star", "--lab", "--output", "plain")
+// must runs gsrun undisturbed.
+func (v *victim) must(args []string) {
+	v.t.Helper()
+	if code, out, errs := gsrun(v.t, args...); code != 0 {
+		v.t.Fatalf("%s: exit code %d\n%s\n%s", args, code, out, errs)
+	}
+}
+
+// run runs gsrun once, and reports whether it was killed.
+func (v *victim) run(ctx context.Context, args []string, env ...string) (killed bool, said string, err error) {
+	cmd := exec.CommandContext(ctx, v.program, append(args[:len(args):len(args)], "--output", "plain")...)
 	cmd.Env = append(os.Environ(), env...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err = cmd.Run()
 	if cmd.ProcessState == nil {
-		v.t.Fatal(err)
+		if ctx.Err() == nil {
+			v.t.Fatal(err)
+		}
+		return true, "", err // it was too early to start
 	}
 	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL, out.String(), err
 }
 
-// walk runs the main job until a run gets through. Each dies at the first point
-// of those moments at which none has died yet; each limits how many points of a
-// class count.
-func (v *victim) walk(moments string, each int) {
+// chain runs gsrun until it gets through. Once runs it once, and says where it
+// was killed.
+func (v *victim) chain(once func() (killed bool, at, said string, err error)) {
 	v.t.Helper()
 	last := "the beginning"
 	for {
-		killed, said, err := v.run(v.t.Context(), deathsVariable+"="+v.deaths, momentsVariable+"="+moments, eachVariable+"="+strconv.Itoa(each))
-		if err != nil && !killed {
-			if v.wrong(last, fmt.Sprintf("the next run failed: %v\n%s", err, said)) {
-				return
-			}
-			continue
-		}
-		if !killed {
+		killed, at, said, err := once()
+		switch {
+		case killed:
+			last = at
+			v.died(last)
+		case err == nil:
+			return
+		case v.wrong(last, fmt.Sprintf("the next run failed: %v\n%s", err, said)):
 			return
 		}
-		all, err := readDeaths(v.deaths)
-		if err != nil || len(all) != v.points+1 {
-			v.t.Fatalf("%d deaths are recorded, want %d (%v)", len(all), v.points+1, err)
-		}
-		last = all[v.points]
-		v.died(last)
 	}
 }
 
-// walkAtRandom kills runs after some time each.
+// walk runs gsrun with the arguments first, and then again as often as it
+// takes. Each dies at the first point of those moments at which none has died
+// yet; each limits how many points of a class count.
+func (v *victim) walk(moments string, each int, first, again []string) {
+	v.t.Helper()
+	file := filepath.Join(v.t.TempDir(), "deaths")
+	args, died := first, 0
+	v.chain(func() (bool, string, string, error) {
+		killed, said, err := v.run(v.t.Context(), args, deathsVariable+"="+file, momentsVariable+"="+moments, eachVariable+"="+strconv.Itoa(each))
+		args = again
+		if !killed {
+			return false, "", said, err
+		}
+		all, err := readDeaths(file)
+		if err != nil || len(all) != died+1 {
+			v.t.Fatalf("%d deaths are recorded, want %d (%v)", len(all), died+1, err)
+		}
+		died++
+		return true, all[died-1], said, nil
+	})
+}
+
+// walkAtRandom kills runs of the main job after some time each.
 func (v *victim) walkAtRandom(seed uint64) {
 	v.t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
-	last := "the beginning"
-	for {
+	v.chain(func() (bool, string, string, error) {
 		// Longer and longer: on a slow machine, too, one gets through.
 		after := time.Duration(random.Int64N(int64(time.Second) + int64(v.points)*int64(50*time.Millisecond)))
 		ctx, cancel := context.WithTimeout(v.t.Context(), after)
-		killed, said, err := v.run(ctx)
-		cancel()
-		if err != nil && !killed {
-			if v.wrong(last, fmt.Sprintf("the next run failed: %v\n%s", err, said)) {
-				return
-			}
-			continue
-		}
-		if !killed {
-			return
-		}
-		last = "after " + after.String()
-		v.died(last)
-	}
+		defer cancel()
+		killed, said, err := v.run(ctx, theJob)
+		return killed, "after " + after.String(), said, err
+	})
 }
 
 // died looks at the world after a death.
@@ -193,12 +245,13 @@ func (v *victim) wrong(at, what string) bool {
 }
 
 // compare compares what is there with what an undisturbed run left, after one
-// more run, which changes nothing.
-func (v *victim) compare(want lab.Snapshot) {
+// more run, which changes nothing; nil runs none.
+func (v *victim) compare(want lab.Snapshot, again []string) {
 	v.t.Helper()
-	code, out, errs := gsrun(v.t, "recipes/bootstrap.star", "--lab")
-	if code != 0 || !strings.Contains(out, "Changes: 0 changed, ") {
-		v.t.Errorf("once more: exit code %d\n%s\n%s", code, out, errs)
+	if again != nil {
+		if code, out, errs := gsrun(v.t, again...); code != 0 || !strings.Contains(out, "Changes: 0 changed, ") {
+			v.t.Errorf("once more: exit code %d\n%s\n%s", code, out, errs)
+		}
 	}
 	// Controllers may be at work still.
 	deadline := time.Now().Add(30 * time.Second)
