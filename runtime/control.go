@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.starlark.net/starlark"
@@ -50,7 +51,16 @@ func (l *language) attempt(ctx context.Context, a attemptArgs) (any, error) {
 		err = s.Door.Redacted(err)
 	}
 	return effect.NewStruct(starlark.StringDict{"ok": starlark.False, "value": starlark.None, "error": effect.NewStruct(starlark.StringDict{
-		"kind": starlark.String(kind), "message": starlark.String(err.Error()), "hint": starlark.String(fault.HintOf(err))})}), nil
+		"kind": starlark.String(kind), "message": errorText(err.Error()), "hint": errorText(fault.HintOf(err))})}), nil
+}
+
+// errorText returns a text of an error, which isn't known if something in it
+// isn't.
+func errorText(s string) starlark.Value {
+	if strings.Contains(s, effect.UnknownText) {
+		return effect.Unknown{Of: "the text of the error"}
+	}
+	return starlark.String(s)
 }
 
 type parallelArgs struct {

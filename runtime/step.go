@@ -72,7 +72,7 @@ func (in *inst) evaluate(ctx context.Context, n *node) (outcome, error) {
 			return outcome{}, err
 		}
 		if u, ok := v.(effect.Unknown); ok {
-			return outcome{}, u.Deferred("the condition of step " + s.Name)
+			return outcome{}, undecided(s.When, u, "the condition of step "+s.Name)
 		}
 		if !v.Truth() {
 			return outcome{}, nil
@@ -132,6 +132,13 @@ func (in *inst) fanOut(ctx context.Context, n *node) (outcome, error) {
 	return outcome{value: starlark.NewList(results), kept: ran.Load() == 0 && len(items) > 0}, err
 }
 
+// undecided returns the stop of a step's plan at a function of its options
+// whose result isn't known.
+func undecided(fn *starlark.Function, u effect.Unknown, how string) error {
+	err := u.Deferred(how)
+	return at(fn.Position(), &fault.Error{Kind: fault.Deferred, Hint: fault.HintOf(err), Err: err})
+}
+
 // items returns what a step that fans out runs for.
 func (in *inst) items(ctx context.Context, n *node) ([]starlark.Value, error) {
 	fn := n.step.Each
@@ -140,7 +147,7 @@ func (in *inst) items(ctx context.Context, n *node) ([]starlark.Value, error) {
 		return nil, err
 	}
 	if u, ok := v.(effect.Unknown); ok {
-		return nil, u.Deferred("what step " + n.step.Name + " runs for")
+		return nil, undecided(fn, u, "what step "+n.step.Name+" runs for")
 	}
 	v.Freeze()
 	items, err := sequence(v, "each")
@@ -196,6 +203,9 @@ func (in *inst) once(ctx context.Context, scope *effect.Scope, s *Step, item sta
 	ctx = effect.WithTry(ctx)
 	c := in.newCtx(scope, item, index)
 	v, err := in.call(ctx, s, c)
+	if in.run.planning() && fault.KindOf(err) == fault.Deferred {
+		scope.Stop() // what is deferred comes after the part that isn't known
+	}
 	if derr := c.runDeferred(ctx); derr != nil && err == nil {
 		err = fault.Wrap("running what was deferred by", "step "+s.Name, derr)
 	}
@@ -227,7 +237,7 @@ func (in *inst) used(ctx context.Context, scope *effect.Scope, s *Step) (starlar
 			return nil, err
 		}
 		if u, ok := v.(effect.Unknown); ok {
-			return nil, u.Deferred("what step " + s.Name + " is given")
+			return nil, undecided(s.Inputs, u, "what step "+s.Name+" is given")
 		}
 		d, ok := v.(*starlark.Dict)
 		if !ok {

@@ -123,7 +123,12 @@ func (in *input) later(ctx context.Context, u effect.Unknown) (any, error) {
 	case Changes:
 		// All that is known of where the change will be is the module.
 		module, _, _ := strings.Cut(in.name, ".")
-		if _, err := effect.DoLater(ctx, effect.Target{Scope: module, Name: in.name + " of " + u.Of}); err != nil {
+		// Of a noun's verb it is a target of that noun; else it may be anything there.
+		reach := module + "/*"
+		if parts := strings.Split(in.name, "."); len(parts) > 3 {
+			reach += "/" + parts[len(parts)-2] + "/"
+		}
+		if _, err := effect.DoLater(ctx, effect.Target{Scope: module, Name: in.name + " of " + u.Of}, reach); err != nil {
 			return nil, err
 		}
 	}

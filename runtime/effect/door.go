@@ -145,7 +145,11 @@ func (d *Door) do(ctx context.Context, s *Scope, op Op) (State, error) {
 			doubt(ctx)
 			return State{Unknown: true}, nil
 		}
-		return d.plan(ctx, s, t, Change{Kind: Later}), nil
+		c := Change{Kind: Later}
+		if l, ok := op.(later); ok {
+			c.Reach = l.reach
+		}
+		return d.plan(ctx, s, t, c), nil
 	}
 	if err := d.lostBefore(t.Scope); err != nil {
 		return State{}, fault.Wrap("", t.String(), err)
@@ -220,17 +224,10 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 	if c.Kind == "" {
 		c.Kind = None
 	}
-	if d.Mode == Plan && c.Kind != None && c.Kind != Run && c.Kind != Later && s.isOpaque(t.Scope) {
-		return d.plan(ctx, s, t, Change{Kind: Later, Note: "what the plan installs or runs there before may change it", Fields: c.Fields, After: c.After, Opaque: c.Opaque}), &c, nil
-	}
-	if d.Mode == Plan && c.Kind != Run && !c.Follows && d.plannedOtherwise(t, c) {
-		// What was observed isn't what this op will find: an earlier one of this
-		// plan changes the same target.
-		after := c.After
-		if c.Kind == None {
-			after = before.Attrs
+	if d.Mode == Plan {
+		if u := d.uncertain(s, op, t, before, c); u != nil {
+			return d.plan(ctx, s, t, *u), &c, nil
 		}
-		return d.plan(ctx, s, t, Change{Kind: Later, Note: "an earlier change of this plan comes first", Fields: c.Fields, After: after}), &c, nil
 	}
 	if c.Kind == None {
 		if tried != nil {

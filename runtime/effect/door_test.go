@@ -71,7 +71,7 @@ func (b *box) Observe(context.Context) (State, error) {
 func (b *box) Diff(s State) (Change, error) {
 	after := map[string]any{"value": b.want.Value(), "id": Unknown{Of: "id"}}
 	if !s.Exists {
-		return Change{Kind: Create, After: after}, nil
+		return Change{Kind: Create, Fields: []Field{{Path: "value", New: b.want.Value()}}, After: after}, nil
 	}
 	f := Compare(map[string]any{"value": b.want}, s.Attrs)
 	if len(f) == 0 {

@@ -101,10 +101,15 @@ type Change struct {
 	// same plan makes to the same target before. Otherwise what an op will find
 	// then isn't known.
 	Follows bool
-	// Opaque says that the change may change other things of its scope, too, as
-	// the installation of a package does. A Run always may.
-	Opaque bool
-	Before State // the observed state; set by the door
+	// Reach names the other targets that the change may change, or may make
+	// another change of: those below it if it ends in a slash ("ssh/gw/", of a
+	// command), else the one of that name; a * stands for any text. What a plan
+	// observes of them isn't what a later op finds.
+	Reach []string
+	// Relative names the attributes in After that depend on what is there
+	// before, as the digest of a file does in which one line is changed.
+	Relative []string
+	Before   State // the observed state; set by the door
 }
 
 // A Field is one difference.

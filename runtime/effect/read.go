@@ -55,12 +55,17 @@ func Read[T any](ctx context.Context, q Query, ask func(context.Context) (T, err
 }
 
 // DoLater plans a change whose target depends on a value that isn't known yet.
-// The result is Unknown.
-func DoLater(ctx context.Context, t Target) (State, error) {
-	return Do(ctx, later{t})
+// The result is Unknown. reach says which targets that may be (see
+// Change.Reach); nothing means those of the target's name, or of its scope if
+// it has no kind.
+func DoLater(ctx context.Context, t Target, reach ...string) (State, error) {
+	return Do(ctx, later{t, reach})
 }
 
-type later struct{ t Target }
+type later struct {
+	t     Target
+	reach []string
+}
 
 func (l later) Target() Target {
 	t := l.t

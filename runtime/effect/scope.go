@@ -52,14 +52,14 @@ type Scope struct {
 
 	mu      *sync.Mutex
 	pending map[string]bool // targets with a planned change
-	opaque  map[string]bool // systems with one that may change anything there
+	reached map[string]int  // what planned changes may change beside their targets: the number of the last one
 	calls   map[string]int  // how often something was asked for (see Once)
 	branch  string          // which of the calls at the same time this is
 }
 
 // NewScope returns a scope for the step at path, whose needs are given.
 func NewScope(d *Door, owner Owner, path string, needs []*Scope) *Scope {
-	return &Scope{Door: d, Owner: owner, Step: path, Needs: needs, mu: new(sync.Mutex), pending: make(map[string]bool), opaque: make(map[string]bool), calls: make(map[string]int)}
+	return &Scope{Door: d, Owner: owner, Step: path, Needs: needs, mu: new(sync.Mutex), pending: make(map[string]bool), reached: make(map[string]int), calls: make(map[string]int)}
 }
 
 type scopeKey struct{}
@@ -98,8 +98,15 @@ func Mark(ctx context.Context, name string) string {
 const everything = ""
 
 // Stop says that the plan of this step stopped: what it would have changed
-// isn't known, so every read that depends on it is Unknown.
-func (s *Scope) Stop() { s.setPending(everything) }
+// isn't known, so every read that depends on it is Unknown, and whether what
+// comes after it changes anything isn't known.
+func (s *Scope) Stop() {
+	s.setPending(everything)
+	s.Door.mu.Lock()
+	n := len(s.Door.planned)
+	s.Door.mu.Unlock()
+	s.setReach(Target{}, []string{"*"}, n)
+}
 
 func (s *Scope) setPending(target string) {
 	s.mu.Lock()
@@ -110,7 +117,7 @@ func (s *Scope) setPending(target string) {
 // isPending reports whether this step, or one that it depends on, has a
 // planned change within the system named by prefix.
 func (s *Scope) isPending(prefix string) bool {
-	return s.before(func(s *Scope) bool {
+	return s.any(func(s *Scope) bool {
 		for t := range s.pending {
 			if t == everything || t == prefix || strings.HasPrefix(prefix, t+"/") || strings.HasPrefix(t, prefix) && (strings.HasSuffix(prefix, "/") || t[len(prefix)] == '/') {
 				return true
@@ -120,21 +127,8 @@ func (s *Scope) isPending(prefix string) bool {
 	})
 }
 
-// setOpaque says that a planned change may change anything in system.
-func (s *Scope) setOpaque(system string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.opaque[system] = true
-}
-
-// isOpaque reports whether this step, or one that it depends on, has a planned
-// change that may change anything in system.
-func (s *Scope) isOpaque(system string) bool {
-	return s.before(func(s *Scope) bool { return s.opaque[system] })
-}
-
-// before reports whether f holds for this step or one that it depends on.
-func (s *Scope) before(f func(*Scope) bool) bool {
+// any reports whether is is true of this step, or of one that it depends on.
+func (s *Scope) any(is func(*Scope) bool) bool {
 	seen := make(map[*sync.Mutex]bool)
 	var visit func(s *Scope) bool
 	visit = func(s *Scope) bool {
@@ -143,9 +137,9 @@ func (s *Scope) before(f func(*Scope) bool) bool {
 		}
 		seen[s.mu] = true
 		s.mu.Lock()
-		holds := f(s)
+		found := is(s)
 		s.mu.Unlock()
-		return holds || slices.ContainsFunc(s.Needs, visit)
+		return found || slices.ContainsFunc(s.Needs, visit)
 	}
 	return visit(s)
 }

@@ -66,6 +66,19 @@ func (c *Cloud) client(ctx context.Context) (*client.Client, error) {
 	return conn, nil
 }
 
+// reach returns the reach of a change of a resource: the parts of others that
+// come and go with it. They show in lists; what has a name of its own isn't
+// among them.
+func (c *Cloud) reach(kind string) []string {
+	switch kind {
+	case "router", "server", "subnet":
+		return []string{c.target("port", "(of a "+kind+")").String()}
+	case "floating_ip":
+		return []string{c.target("server", "(with an address)").String(), c.target("port", "(of an address)").String()}
+	}
+	return nil
+}
+
 // do runs op. Of several on one target at the same time each waits for the one
 // before: two steps that ensure the same don't make it twice.
 func (c *Cloud) do(ctx context.Context, op effect.Op) (effect.State, error) {

@@ -98,6 +98,12 @@ func (o *ensureOp) state(ctx context.Context, cl *client.Client, obj client.Obje
 }
 
 func (o *ensureOp) Diff(st effect.State) (effect.Change, error) {
+	c, err := o.diff(st)
+	c.Reach = o.cloud.reach(o.noun.name)
+	return c, err
+}
+
+func (o *ensureOp) diff(st effect.State) (effect.Change, error) {
 	target := o.Target()
 	names := make([]string, len(o.noun.attrs))
 	for i, a := range o.noun.attrs {

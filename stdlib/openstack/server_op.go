@@ -172,6 +172,12 @@ func (o *serverOp) have(st effect.State) map[string]any {
 }
 
 func (o *serverOp) Diff(st effect.State) (effect.Change, error) {
+	c, err := o.diff(st)
+	c.Reach = o.cloud.reach("server")
+	return c, err
+}
+
+func (o *serverOp) diff(st effect.State) (effect.Change, error) {
 	target := o.Target()
 	var names []string
 	for _, a := range serverAttrs() {

@@ -53,7 +53,11 @@ func (n *noun) getVerb(example string) builtin.Func {
 // readOne reads one resource through the door; None if ask says NotFound.
 func readOne[T any](ctx context.Context, c *Cloud, kind, name string, ask func(context.Context, *client.Client) (T, error)) (any, error) {
 	t := c.target(kind, name)
-	v, err := effect.Read(ctx, effect.Query{Target: t, Scope: t.String(), Absent: true}, func(ctx context.Context) (T, error) {
+	scope := t.String()
+	if isID(name) { // a change names it otherwise
+		scope = c.target(kind, "").String()
+	}
+	v, err := effect.Read(ctx, effect.Query{Target: t, Scope: scope, Absent: true}, func(ctx context.Context) (T, error) {
 		cl, err := c.client(ctx)
 		if err != nil {
 			var none T
@@ -210,7 +214,7 @@ func (o *deleteOp) Diff(st effect.State) (effect.Change, error) {
 	if !st.Exists {
 		return effect.Unchanged(), nil
 	}
-	return effect.Change{Kind: effect.Delete, Fields: []effect.Field{{Path: "id", Old: st.Attrs["id"]}}}, nil
+	return effect.Change{Kind: effect.Delete, Fields: []effect.Field{{Path: "id", Old: st.Attrs["id"]}}, Reach: o.cloud.reach(o.kind)}, nil
 }
 
 func (o *deleteOp) Apply(ctx context.Context, c effect.Change) (effect.State, error) {

@@ -14,8 +14,8 @@ type act struct {
 	name string
 	lock string // what no other act of the run may change at the same time; empty means the target
 
-	opaque bool // it may change other things on the host, too
-	always bool // it is done whatever there is
+	reach  []string // what else it may change (see effect.Change)
+	always bool     // it is done whatever there is
 
 	observe func(context.Context) (effect.State, error)
 	diff    func(effect.State) (effect.Change, error)
@@ -53,11 +53,15 @@ func (a *act) Observe(ctx context.Context) (effect.State, error) {
 // that only a command which is run in any case is sure to be.
 func (a *act) Diff(s effect.State) (effect.Change, error) {
 	c, err := a.diff(s)
-	c.Opaque = c.Opaque || a.opaque
+	c.Reach, c.Follows = append(c.Reach, a.reach...), c.Follows || a.always
 	if err != nil || a.host.Known() || a.always {
 		return c, err
 	}
-	return effect.Change{Kind: effect.Later, Fields: c.Fields, After: c.After, Opaque: c.Opaque || c.Kind == effect.Run}, nil
+	for _, k := range c.Relative {
+		c.After[k] = effect.Unknown{Of: a.Target().String() + " " + k}
+	}
+	c.Kind, c.Note = effect.Later, "the host isn't known yet"
+	return c, nil
 }
 
 func (a *act) Apply(ctx context.Context, c effect.Change) (effect.State, error) {

@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"context"
+	"path"
 	"strings"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -96,7 +97,13 @@ func ensureDirectory(ctx context.Context, h *Host, a directoryArgs) (any, error)
 			case a.Group == "":
 				group = effect.Unknown{Of: h.scope() + "/directory" + a.Path + " group"}
 			}
-			return change(s, want.attributeFields(s), attrs(owner, group))
+			c, err := change(s, want.attributeFields(s), attrs(owner, group))
+			if c.Kind == effect.Create {
+				for above := path.Dir(a.Path); above != "/"; above = path.Dir(above) {
+					c.Reach = append(c.Reach, h.scope()+"/directory"+above)
+				}
+			}
+			return c, err
 		},
 		apply: func(ctx context.Context, c effect.Change) (effect.State, error) {
 			own := owner + ":" + a.Group
@@ -131,7 +138,11 @@ func deleteDirectory(ctx context.Context, h *Host, a deleteDirectoryArgs) (any, 
 			got, err := h.ask(ctx, observeDirectoryScript, vars{"p": a.Path}, nil)
 			return effect.State{Exists: got.get("stat") != ""}, err
 		},
-		diff: removal,
+		diff: func(s effect.State) (effect.Change, error) {
+			c, err := removal(s)
+			c.Reach = []string{h.scope() + "/directory" + a.Path + "/", h.scope() + "/file" + a.Path + "/"}
+			return c, err
+		},
 		apply: func(ctx context.Context, _ effect.Change) (effect.State, error) {
 			_, err := h.ask(ctx, deleteDirectoryScript, vars{"p": a.Path, "deep": deep}, nil)
 			if fault.KindOf(err) == fault.Failed {

@@ -199,7 +199,17 @@ func (w *wantedFile) diff(h *Host, s effect.State) (effect.Change, error) {
 		fields = append(fields, w.contentField(s))
 	}
 	fields = append(fields, w.attributeFields(s)...)
-	return change(s, fields, w.attrs(h, s.Attrs))
+	c, err := change(s, fields, w.attrs(h, s.Attrs))
+	c.Reach = h.unitsOf(w.path)
+	return c, err
+}
+
+// unitsOf returns the reach of a change of a file: a unit's file makes the unit.
+func (h *Host) unitsOf(path string) []string {
+	if strings.Contains(path, "/systemd/") {
+		return []string{h.scope() + "/service/"}
+	}
+	return nil
 }
 
 // attributeFields returns how mode, owner and group differ. Owner and group may
@@ -277,7 +287,11 @@ elif [ -e "$p" ]; then echo 'there yes'; fi
 `, vars{"p": path}, nil)
 			return effect.State{Exists: got.get("there") == "yes"}, err
 		},
-		diff: removal,
+		diff: func(s effect.State) (effect.Change, error) {
+			c, err := removal(s)
+			c.Reach = h.unitsOf(path)
+			return c, err
+		},
 		apply: func(ctx context.Context, _ effect.Change) (effect.State, error) {
 			_, err := h.ask(ctx, `rm -f -- "$p"`+"\n", vars{"p": path}, nil)
 			return effect.State{}, err

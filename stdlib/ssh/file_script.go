@@ -109,7 +109,7 @@ stat -L -c 'stat %U %G' "$p"
 func (w *wantedFile) apply(ctx context.Context, h *Host, before effect.State) (effect.State, error) {
 	own := w.owner + ":" + w.group
 	if w.group == "" && before.Exists {
-		own = w.owner
+		own += before.Raw.(fileRaw).gid // a new file is put in its place
 	}
 	v := vars{"p": w.path, "own": own, "mode": formatMode(w.mode)}
 	var got answer

@@ -138,6 +138,9 @@ func (h *Host) scope() string {
 	return "ssh/" + h.name
 }
 
+// anything is the reach of a change that may change anything on the host.
+func (h *Host) anything() []string { return []string{h.scope() + "/"} }
+
 // Via names the host as a way to others.
 func (h *Host) Via() string { return h.scope() }
 

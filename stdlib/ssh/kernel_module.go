@@ -67,7 +67,7 @@ func ensureKernelModule(ctx context.Context, h *Host, a moduleArgs) (any, error)
 		return nil, err
 	}
 	want := map[string]any{"name": a.Name, "loaded": true, "persistent": true}
-	return (&act{host: h, kind: "kernel_module", name: v["m"], opaque: true,
+	return (&act{host: h, kind: "kernel_module", name: v["m"], reach: []string{h.scope() + "/sysctl/"},
 		observe: func(ctx context.Context) (effect.State, error) {
 			got, err := h.ask(ctx, observeModuleScript, v, nil)
 			loaded, persistent := got.get("loaded") != "", got.get("persistent") != ""

@@ -231,5 +231,7 @@ func (e *edit) diff(s effect.State) (effect.Change, error) {
 	if s.Exists {
 		after["owner"], after["group"] = s.Attrs["owner"], s.Attrs["group"]
 	}
-	return change(s, []effect.Field{f}, after)
+	c, err := change(s, []effect.Field{f}, after)
+	c.Relative, c.Reach = []string{"sha256", "size"}, e.host.unitsOf(e.path)
+	return c, err
 }

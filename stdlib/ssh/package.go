@@ -163,7 +163,7 @@ func ensurePackage(ctx context.Context, h *Host, a packageArgs) (any, error) {
 		in, err := h.observePackages(ctx, names)
 		return effect.State{Exists: len(in.version) == len(names), Attrs: packageAttrs(names, in.version), Raw: in}, err
 	}
-	return (&act{host: h, kind: "package", name: target, lock: "package", opaque: true,
+	return (&act{host: h, kind: "package", name: target, lock: "package", reach: h.anything(),
 		observe: observe,
 		diff: func(s effect.State) (effect.Change, error) {
 			in, _ := s.Raw.(installed)
@@ -251,7 +251,7 @@ func deletePackage(ctx context.Context, h *Host, a deletePackageArgs) (any, erro
 	if a.Purge {
 		how = "purge"
 	}
-	_, err = effect.Do(ctx, &act{host: h, kind: "package", name: strings.Join(names, ","), lock: "package", opaque: true,
+	_, err = effect.Do(ctx, &act{host: h, kind: "package", name: strings.Join(names, ","), lock: "package", reach: h.anything(),
 		observe: func(ctx context.Context) (effect.State, error) {
 			in, err := h.observePackages(ctx, names)
 			return effect.State{Exists: len(in.version) > 0, Attrs: packageAttrs(names, in.version)}, err

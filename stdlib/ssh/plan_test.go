@@ -46,7 +46,9 @@ func TestPlanDialsNoHostToCome(t *testing.T) {
 	for _, p := range door.Planned() {
 		got = append(got, string(p.Change.Kind)+" "+p.Target.String()+" "+p.Change.Note)
 	}
-	want := []string{"later ssh/gw/file/etc/a ", "run ssh/gw/run/make 'it so' at least once", "later ssh/gw/run/make ", "later ssh/gw/service/a "}
+	const after = "what the plan installs or runs there before may change it"
+	want := []string{"later ssh/gw/file/etc/a the host isn't known yet", "run ssh/gw/run/make 'it so' at least once",
+		"later ssh/gw/run/make " + after, "later ssh/gw/service/a " + after}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("planned\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

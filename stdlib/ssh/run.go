@@ -56,7 +56,7 @@ func run(ctx context.Context, h *Host, a runArgs) (any, error) {
 		q.Target.Unknown = q.Target.Unknown || !a.known()
 		return effect.Read(ctx, q, func(ctx context.Context) (effect.State, error) { return h.runOnce(ctx, a, ok, true) })
 	}
-	return (&act{host: h, kind: "run", name: a.title(), lock: "run " + a.title(), always: a.Creates == "" && a.Unless == "",
+	return (&act{host: h, kind: "run", name: a.title(), lock: "run " + a.title(), reach: h.anything(), always: a.Creates == "" && a.Unless == "",
 		observe: func(ctx context.Context) (effect.State, error) { return h.runNeeded(ctx, a) },
 		diff: func(s effect.State) (effect.Change, error) {
 			if s.Exists {

@@ -122,7 +122,7 @@ func ensureUser(ctx context.Context, h *Host, a userArgs) (any, error) {
 	if a.Home != "" {
 		want["home"] = a.Home
 	}
-	return (&act{host: h, kind: "user", name: a.Name, lock: "users", opaque: true,
+	return (&act{host: h, kind: "user", name: a.Name, lock: "users", reach: h.homeOf(a.Name, a.Home),
 		observe: func(ctx context.Context) (effect.State, error) {
 			return h.observeUser(ctx, observeUserScript, vars{"n": a.Name})
 		},
@@ -167,6 +167,19 @@ func ensureUser(ctx context.Context, h *Host, a userArgs) (any, error) {
 	}).do(ctx)
 }
 
+// homeOf returns the reach of a change of a user: the home folder comes with a
+// new one.
+func (h *Host) homeOf(name, home string) []string {
+	if home == "" {
+		home = "/home/" + name
+	}
+	reach := []string{h.scope() + "/authorized_key/" + name + "/"}
+	for _, kind := range []string{"/file", "/directory"} {
+		reach = append(reach, h.scope()+kind+home, h.scope()+kind+home+"/")
+	}
+	return reach
+}
+
 func getUser(ctx context.Context, h *Host, a userNameArgs) (any, error) {
 	if err := checkUser("ssh.host.user.get", a.Name); err != nil {
 		return nil, err
@@ -190,7 +203,7 @@ func deleteUser(ctx context.Context, h *Host, a userNameArgs) (any, error) {
 	if a.Name == "root" || a.Name == h.user {
 		return nil, invalid(fn, "the user %s is needed to reach the host", a.Name)
 	}
-	_, err := effect.Do(ctx, &act{host: h, kind: "user", name: a.Name, lock: "users", opaque: true,
+	_, err := effect.Do(ctx, &act{host: h, kind: "user", name: a.Name, lock: "users", reach: h.homeOf(a.Name, ""),
 		observe: func(ctx context.Context) (effect.State, error) {
 			return h.observeUser(ctx, observeUserScript, vars{"n": a.Name})
 		},
