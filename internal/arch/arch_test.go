@@ -49,6 +49,7 @@ func parts() []part {
 		{"internal/fault", nil},
 		{"internal/durable", nil},
 		{"internal/arch", nil},
+		{"internal/agree", nil}, // only a test
 	}
 	all := []string{"runtime/builtin", "runtime/effect", "internal/client", "internal/fault"}
 	entries, _ := os.ReadDir("../../stdlib")

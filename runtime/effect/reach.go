@@ -10,6 +10,9 @@ import (
 // before changes it. An earlier change of the same target is looked up by the
 // target; what else it may change, it says itself (Change.Reach).
 
+// anything is the reach of a step whose plan stopped.
+const anything = "*"
+
 // setReach notes what planned change number n, of t, may change.
 func (s *Scope) setReach(t Target, reach []string, n int) {
 	if t.Unknown && reach == nil {
@@ -67,7 +70,10 @@ func (d *Door) uncertain(s *Scope, op Op, t Target, before State, c Change) *Cha
 		return nil
 	}
 	u := &Change{Kind: Later, Note: "an earlier change of this plan comes first", Fields: c.Fields, After: c.After, Reach: c.Reach, Before: before}
-	if reached {
+	switch {
+	case s.any(func(s *Scope) bool { _, stopped := s.reached[anything]; return stopped }):
+		u.Note = "the plan of a step before it stops"
+	case reached:
 		u.Note = "what the plan installs or runs there before may change it"
 	}
 	if c.Kind == None {

@@ -105,7 +105,7 @@ func (s *Scope) Stop() {
 	s.Door.mu.Lock()
 	n := len(s.Door.planned)
 	s.Door.mu.Unlock()
-	s.setReach(Target{}, []string{"*"}, n)
+	s.setReach(Target{}, []string{anything}, n)
 }
 
 func (s *Scope) setPending(target string) {
