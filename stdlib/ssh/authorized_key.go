@@ -51,6 +51,7 @@ const applyKeysScript = `s=$(getent passwd "$u") || fail 81 "the host has no use
 ` + keysPrelude + `umask 077
 d=$home/.ssh
 if [ ! -d "$d" ]; then mkdir -p "$d" && chown "$u:" "$d" || exit 1; fi
+rm -f "$d/.gsrun-"??????
 t=$(mktemp "$d/.gsrun-XXXXXX") && cat >"$t" && [ "$(wc -c <"$t")" -eq "$size" ] && chown "$u:" "$t" && chmod 0600 "$t" &&
 	mv -f "$t" "$f" || { rm -f "$t"; exit 1; }
 `

@@ -176,3 +176,19 @@ func TestLostCommandIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// What a script left that was broken off is removed by the next one.
+func TestLeftoversAreRemoved(t *testing.T) {
+	l := newLab(t)
+	l.recipe(t, nil,
+		`conf = gw.file.ensure("/etc/x", content = "x")`,
+		`for d, name in [("/etc/sysctl.d", "60-gsrun-net_ipv4_ip_forward.conf"), ("/etc/modules-load.d", "gsrun-overlay.conf"), ("/var/lib/gsrun/stamps/service", "ssh"), ("/home/debian/.ssh", "")]:`,
+		`    gw.run(sh = "mkdir -p %s; touch %s/%s.gsrun-abc123 %s/other.gsrun-abc1234" % (d, d, name, d))`,
+		`gw.sysctl.ensure("net.ipv4.ip_forward", "1")`,
+		`gw.kernel_module.ensure("overlay")`,
+		`gw.service.ensure("ssh", reload_on = [conf])`,
+		`gw.authorized_key.ensure("debian", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGZdk5AzcnC0ZYRWUn7oZH6VSXAbHuEBfppcyEsEGlYz")`,
+		`for d in ["/etc/sysctl.d", "/etc/modules-load.d", "/var/lib/gsrun/stamps/service", "/home/debian/.ssh"]:`,
+		`    assert.eq(gw.run(sh = "ls -A %s | grep gsrun-a" % d, readonly = True).stdout, "other.gsrun-abc1234\n")`,
+	)
+}

@@ -50,7 +50,8 @@ const applyModuleScript = `said=$(modprobe "$m" 2>&1) || case $said in
 esac
 umask 022
 mkdir -p /etc/modules-load.d || exit 1
-t=$(mktemp "$f.XXXXXX") && echo "$m" >"$t" && chmod 0644 "$t" && mv -f "$t" "$f" || { rm -f "$t"; exit 1; }
+rm -f "$f.gsrun-"??????
+t=$(mktemp "$f.gsrun-XXXXXX") && echo "$m" >"$t" && chmod 0644 "$t" && mv -f "$t" "$f" || { rm -f "$t"; exit 1; }
 `
 
 func kernelModuleVars(fn, name string) (vars, error) {

@@ -83,7 +83,8 @@ stamp() {
 	[ -n "$2" ] || return 0
 	umask 077
 	mkdir -p "${stamps%/*}" || exit 1
-	t=$(mktemp "$stamps.XXXXXX") && echo "$2" >"$t" && mv -f "$t" "$stamps.$1" || exit 1
+	rm -f "$stamps.gsrun-"??????
+	t=$(mktemp "$stamps.gsrun-XXXXXX") && echo "$2" >"$t" && mv -f "$t" "$stamps.$1" || exit 1
 }
 stamp reload "$reload"
 stamp restart "$restart"

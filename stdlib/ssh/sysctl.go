@@ -61,7 +61,8 @@ const applySysctlScript = `said=$(sysctl -w "$k=$v" 2>&1) || case $said in
 esac
 umask 022
 mkdir -p /etc/sysctl.d || exit 1
-t=$(mktemp "$f.XXXXXX") && echo "$k = $v" >"$t" && chmod 0644 "$t" && mv -f "$t" "$f" || { rm -f "$t"; exit 1; }
+rm -f "$f.gsrun-"??????
+t=$(mktemp "$f.gsrun-XXXXXX") && echo "$k = $v" >"$t" && chmod 0644 "$t" && mv -f "$t" "$f" || { rm -f "$t"; exit 1; }
 `
 
 func sysctlVars(fn, key string) (vars, error) {
