@@ -207,7 +207,7 @@ func (c *testCase) step(g *gen, s *scope, name string, d domain, needs []string)
 	if each {
 		t.body = g.statements(s, 1+g.r.IntN(2), d, 0)
 	} else {
-		t.body = g.statements(s, 2+g.r.IntN(5), d, 2)
+		t.body = g.statements(s, 2+g.r.IntN(4), d, 2)
 	}
 	g.branch = false
 	own := slices.DeleteFunc(slices.Clone(s.vars[had:]), func(v variable) bool { return strings.HasPrefix(v.src, "ctx.") })

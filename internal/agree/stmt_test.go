@@ -176,5 +176,5 @@ func (g *gen) attempt(s *scope, d domain) string {
 	if d == onHost {
 		return fmt.Sprintf("%s = attempt(lambda: h.run([\"test\", \"-d\", %q], readonly = True)).ok", v, pick(g, "/etc", "/nowhere"))
 	}
-	return fmt.Sprintf("%s = attempt(lambda: cloud.network.ensure(\"at\")).ok", v)
+	return fmt.Sprintf("%s = attempt(lambda: cloud.network.ensure(%s)).ok", v, g.naming(s, "at").src)
 }
