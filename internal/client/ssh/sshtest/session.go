@@ -91,11 +91,13 @@ func (s *Server) session(conn *ssh.ServerConn, raw net.Conn, nc ssh.NewChannel) 
 				_ = req.Reply(false, nil) // the client sees it or is gone
 				continue
 			}
-			if cmd, err = s.start(conn, raw, ch, msg.Line, &running, over); err != nil {
+			replied := make(chan struct{})
+			if cmd, err = s.start(conn, raw, ch, msg.Line, replied, &running, over); err != nil {
 				_ = req.Reply(false, nil) // the client sees it or is gone
 				return
 			}
 			_ = req.Reply(true, nil) // the client sees it or is gone
+			close(replied)
 		case req.Type == "signal" && cmd != nil && !s.now().NoSignals:
 			var msg struct{ Name string }
 			if ssh.Unmarshal(req.Payload, &msg) == nil && msg.Name == "TERM" {
@@ -111,8 +113,9 @@ func (s *Server) session(conn *ssh.ServerConn, raw net.Conn, nc ssh.NewChannel) 
 }
 
 // start runs a command line as sshd does: by a shell, in a session of its own,
-// which goes on when the connection breaks.
-func (s *Server) start(conn *ssh.ServerConn, raw net.Conn, ch ssh.Channel, line string, running *sync.WaitGroup, over func()) (*exec.Cmd, error) {
+// which goes on when the connection breaks. Its end is told after replied is
+// closed.
+func (s *Server) start(conn *ssh.ServerConn, raw net.Conn, ch ssh.Channel, line string, replied <-chan struct{}, running *sync.WaitGroup, over func()) (*exec.Cmd, error) {
 	seen := new(bytes.Buffer)
 	s.mu.Lock()
 	s.commands = append(s.commands, line)
@@ -149,6 +152,7 @@ func (s *Server) start(conn *ssh.ServerConn, raw net.Conn, ch ssh.Channel, line 
 	})
 	running.Go(func() {
 		status := wait(cmd)
+		<-replied
 		over()
 		if status.Signaled() {
 			_, _ = ch.SendRequest("exit-signal", false, ssh.Marshal(struct { // the client sees it or is gone
