@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"slices"
 	"strings"
 	"sync"
 )
@@ -19,6 +20,7 @@ type Redactor struct {
 	index  map[uint64][]place // by the eight bytes that stand there
 	filter []uint64           // a bit for each hash of a key of index: most of a text needs no look-up
 	public map[string]bool
+	shown  []string // parts of secrets that are none, such as the public key within a private one
 }
 
 // A form is a text that is masked where it stands.
@@ -59,6 +61,7 @@ func (r *Redactor) Add(plain string) {
 		r.filter = make([]uint64, 1<<hashBits/64)
 	}
 	r.seen[plain] = true
+	r.shown = append(r.shown, publicParts(plain)...)
 	for _, part := range parts(plain) {
 		for _, f := range forms(part) {
 			r.add(f)
@@ -159,10 +162,20 @@ func (r *Redactor) find(s string) []span {
 			}
 		}
 		if i+keySize >= len(s) {
-			return spans
+			return slices.DeleteFunc(spans, func(x span) bool { return r.shows(s[x.from:x.to]) })
 		}
 		k = k>>8 | uint64(s[i+keySize])<<56
 	}
+}
+
+// shows reports whether a piece of a secret is one that may be shown. In base64
+// its first and last characters may hold bits of what stands beside it.
+func (r *Redactor) shows(piece string) bool {
+	if len(piece) < minPiece {
+		return false
+	}
+	piece = piece[2 : len(piece)-2]
+	return slices.ContainsFunc(r.shown, func(t string) bool { return strings.Contains(t, piece) })
 }
 
 // span returns the part of s that is p's form, or a long enough piece of it,

@@ -1,17 +1,29 @@
 package effect
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	cryptorand "crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"html"
+	"math/big"
 	"math/rand/v2"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
 )
 
 func redactor(secrets ...string) *Redactor {
@@ -296,4 +308,66 @@ func BenchmarkRedactor(b *testing.B) {
 			r.Add(fmt.Sprintf("a secret of usual length %d", i))
 		}
 	})
+}
+
+// A private key holds its public one, which outputs show: in a line of
+// authorized_keys, in a certificate.
+func TestPublicKeysShow(t *testing.T) {
+	_, ed, err := ed25519.GenerateKey(cryptorand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ec, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rs, err := rsa.GenerateKey(cryptorand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, key := range map[string]crypto.Signer{"ed25519": ed, "ecdsa": ec, "rsa": rs} {
+		openssh, err := ssh.MarshalPrivateKey(key, "somebody")
+		if err != nil {
+			t.Fatal(err)
+		}
+		locked, err := ssh.MarshalPrivateKeyWithPassphrase(key, "somebody", []byte("a passphrase"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		der, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, err := ssh.NewPublicKey(key.Public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+		cert, err := x509.CreateCertificate(cryptorand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := "key " + string(ssh.MarshalAuthorizedKey(public)) + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
+		for form, block := range map[string]*pem.Block{"openssh": openssh, "locked": locked, "pkcs8": {Type: "PRIVATE KEY", Bytes: der}} {
+			private := string(pem.EncodeToMemory(block))
+			r := new(Redactor)
+			r.Add(private)
+			if got := r.String(shown); got != shown {
+				t.Errorf("%s in %s: the public key shows as\n%s", name, form, got)
+			}
+			if got := r.String("x " + private); got != "x "+Mask {
+				t.Errorf("%s in %s: the private key shows as\n%s", name, form, got)
+			}
+			// Lines that hold what is private go on their own, too.
+			masked := 0
+			for line := range strings.Lines(private) {
+				if r.String(line) != line {
+					masked++
+				}
+			}
+			if masked == 0 {
+				t.Errorf("%s in %s: each line shows", name, form)
+			}
+		}
+	}
 }
