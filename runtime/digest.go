@@ -17,8 +17,8 @@ import (
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
-// Digest returns the digest of the step's code, as `of` pins it: of its
-// function, and of what that reaches, which are helpers, values of the file and
+// Digest returns the digest of the step's code: of its function, and of what
+// that reaches, which are helpers, values of the file and
 // of those that it loads, captured values, defaults of parameters, and files
 // that it names. Two steps with one digest do the same.
 func (s *Step) Digest(l *Loader) (string, error) {
@@ -196,7 +196,7 @@ func (d *digester) function(fn *starlark.Function) {
 	}
 	for _, f := range fileNames(node) {
 		d.files = append(d.files, f)
-		content, err := readFile(d.loader.layers, f.Name)
+		content, err := readFile(d.loader.layers[d.loader.from:], f.Name)
 		if err != nil {
 			continue // the call that reads it will say so
 		}
@@ -211,6 +211,7 @@ func (d *digester) tellValue(file, name string, v starlark.Value) {
 		return
 	}
 	d.told[file+":"+name] = true
+	head := d.loader.origin(file, name)
 	switch v := v.(type) {
 	case *starlark.Function, *Step, *Recipe:
 	case *starlark.Dict:
@@ -218,10 +219,28 @@ func (d *digester) tellValue(file, name string, v starlark.Value) {
 		for _, item := range v.Items() {
 			fmt.Fprintf(&b, "    %s: %s,\n", item[0], item[1])
 		}
-		d.tell(d.loader.ids[file].Path, name+" = {\n"+b.String()+"}")
+		d.tell(head, name+" = {\n"+b.String()+"}")
 	default:
-		d.tell(d.loader.ids[file].Path, name+" = "+v.String())
+		d.tell(head, name+" = "+v.String())
 	}
+}
+
+// origin returns the path of the file that a name of a loaded file comes from:
+// another one if it was loaded.
+func (l *Loader) origin(file, name string) string {
+	id := l.ids[file]
+	f := l.sources[file]
+	if f == nil || f.Syntax == nil {
+		return id.Path
+	}
+	for _, s := range f.Syntax.Stmts {
+		load, ok := s.(*syntax.LoadStmt)
+		if ok && slices.ContainsFunc(load.To, func(to *syntax.Ident) bool { return to.Name == name }) {
+			_, path := resolve(id, load.ModuleName())
+			return path
+		}
+	}
+	return id.Path
 }
 
 // isOperator reports whether a name is one of those that the rewriting makes.

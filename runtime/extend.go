@@ -79,6 +79,8 @@ func (r *Recipe) extend(thread *starlark.Thread, a extendArgs) (starlark.Value, 
 	c.Path = recipePath(p.id)
 	c.pos, c.loader = pos, p.loader
 	c.stale, c.removed = slices.Clone(r.stale), slices.Clone(r.removed)
+	c.belows = make(map[string]below)
+	maps.Copy(c.belows, r.belows)
 	e := &extension{r: &c, place: p, pos: pos, how: make(map[string]string)}
 	e.replace(a.Replace)
 	e.wrap(a.Wrap)

@@ -293,7 +293,7 @@ func TestStaleOverrides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest, code, err := e.Code(r.Step("nat").Below())
+	digest, code, err := e.Code(r, "nat")
 	if err != nil || !strings.HasPrefix(code, "# gw.star\ndef nat(ctx, server):") || !strings.Contains(code, "def helper(x):\n    return x\n") {
 		t.Fatalf("%v, %s", err, code)
 	}

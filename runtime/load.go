@@ -17,6 +17,7 @@ import (
 // several goroutines.
 type Loader struct {
 	layers      []Layer
+	from        int // the first layer that it looks at
 	predeclared starlark.StringDict
 	threads     *thread.Factory
 	catalog     *catalog
@@ -26,6 +27,7 @@ type Loader struct {
 	files   map[FileID]*loaded
 	sources map[string]*dialect.File // by the name that shows in messages
 	ids     map[string]FileID        // by the same
+	views   map[int]*Loader          // by the first layer that they look at
 }
 
 // loaded is a file that was loaded, or is being loaded.
@@ -44,7 +46,7 @@ const fileKey = "gsrun.file"
 func (l *Loader) Load(file string) (FileID, starlark.StringDict, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	id, src, err := find(l.layers, 0, file)
+	id, src, err := l.find(0, file)
 	if err != nil {
 		return FileID{}, nil, err
 	}
@@ -82,7 +84,7 @@ func (l *Loader) run(entry *loaded, id FileID, src []byte, chain []FileID) (star
 	thread.SetLocal(fileKey, &place{loader: l, id: id})
 	thread.Load = func(_ *starlark.Thread, module string) (starlark.StringDict, error) {
 		layer, file := resolve(id, module)
-		next, src, err := find(l.layers, layer, file)
+		next, src, err := l.find(layer, file)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +108,7 @@ func (l *Loader) returnsOf(id FileID, f *dialect.File) map[string]string {
 			continue
 		}
 		layer, file := resolve(id, load.ModuleName())
-		from, _, err := find(l.layers, layer, file)
+		from, _, err := l.find(layer, file)
 		if err != nil || l.files[from] == nil {
 			continue
 		}

@@ -8,8 +8,6 @@ import (
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
-
-	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
 // A Stale override is of a step that has changed since: the digest that it pins
@@ -17,6 +15,8 @@ import (
 type Stale struct {
 	Recipe string // its path
 	Step   string
+	Path   string // of the step, from the recipe that was asked: "gateway/nat"
+	Layer  string // the name of that of the override
 	Pinned string // "sha256:..."
 	Now    string
 	Pos    syntax.Position // of the override
@@ -49,7 +49,11 @@ func readCopy(text, digest string) string {
 
 // pins compares the digests that the override knows with those of the steps
 // that it overrides.
-func (e *extension) pins(below *Recipe, of *starlark.Dict) {
+func (e *extension) pins(r *Recipe, of *starlark.Dict) {
+	l := e.place.loader
+	for name := range e.how {
+		e.r.belows[name] = below{recipe: r, layer: e.place.id.Layer, from: min(e.place.id.Layer+1, l.ids[r.pos.Filename()].Layer)}
+	}
 	if of == nil {
 		return
 	}
@@ -60,7 +64,7 @@ func (e *extension) pins(below *Recipe, of *starlark.Dict) {
 			e.fail("gsrun override writes it", "of %s: got %s, want a digest such as \"sha256:9f2c...\"", name, item[1])
 			continue
 		}
-		s := below.Step(name)
+		s := r.Step(name)
 		if s == nil && e.r.Step(name) == nil {
 			e.at("of", name)
 			continue
@@ -69,7 +73,7 @@ func (e *extension) pins(below *Recipe, of *starlark.Dict) {
 			e.fail("a pin belongs to a step that is replaced, wrapped or removed here", "of %s: the step isn't overridden", name)
 			continue
 		}
-		have, code, err := s.reached(e.place.loader)
+		have, code, err := e.r.belows[name].reached(l, name)
 		if err != nil {
 			e.fail("", "of %s: %v", name, err)
 			continue
@@ -77,8 +81,8 @@ func (e *extension) pins(below *Recipe, of *starlark.Dict) {
 		if have == want {
 			continue
 		}
-		st := Stale{Recipe: e.r.Path, Step: name, Pinned: want, Now: have, Pos: e.pos, Copy: CopyOf(e.r.Path, name), Code: code}
-		layer := e.place.loader.layers[e.place.id.Layer]
+		st := Stale{Recipe: e.r.Path, Step: name, Path: name, Layer: l.layers[e.place.id.Layer].Name, Pinned: want, Now: have, Pos: e.pos, Copy: CopyOf(e.r.Path, name), Code: code}
+		layer := l.layers[e.place.id.Layer]
 		if text, err := fs.ReadFile(layer.Recipes, st.Copy); err == nil {
 			st.Kept = readCopy(string(text), want)
 		}
@@ -91,21 +95,13 @@ func (e *extension) pins(below *Recipe, of *starlark.Dict) {
 func (r *Recipe) Stale() []Stale {
 	all := slices.Clone(r.stale)
 	for _, s := range r.Steps {
-		if s.Use != nil {
-			all = append(all, s.Use.Stale()...)
+		if s.Use == nil {
+			continue
+		}
+		for _, st := range s.Use.Stale() {
+			st.Path = s.Name + "/" + st.Path
+			all = append(all, st)
 		}
 	}
 	return all
-}
-
-// Code returns the digest of a step, as `of` pins it, and the code that the
-// digest is of, for people to compare. Not everything in the digest shows in
-// the code.
-func (e *Engine) Code(s *Step) (digest, code string, err error) {
-	if s.Fn == nil {
-		return "", "", fault.New(fault.Invalid, "%s is a recipe, which has no code of its own", s.Name)
-	}
-	e.loader.mu.Lock()
-	defer e.loader.mu.Unlock()
-	return s.reached(e.loader)
 }

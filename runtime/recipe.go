@@ -27,7 +27,8 @@ type Recipe struct {
 	order   map[string][]string // by the name of a step: those that it comes after without needing their results
 	stale   []Stale
 	removed []Removal
-	pos     syntax.Position // of the call that made it
+	belows  map[string]below // by the name of a step that is overridden
+	pos     syntax.Position  // of the call that made it
 	loader  *Loader
 }
 

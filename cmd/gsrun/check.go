@@ -69,7 +69,7 @@ func (a *app) check(cmd *cobra.Command, name string, p place) error {
 	}
 	var stale []error
 	for _, st := range r.Stale() {
-		o := staleOf(st)
+		o := staleOf(st, name, p)
 		stale = append(stale, fault.Hinted(fault.Drift, o.Hint, "%s", o.Message))
 		fmt.Fprint(cmd.OutOrStdout(), o.Diff)
 	}

@@ -35,6 +35,9 @@ func (a *app) explainCmd() *cobra.Command {
 				return err
 			}
 			x := explained(e, r, s, src)
+			for _, st := range r.Stale() {
+				x.Stale = append(x.Stale, staleOf(st, args[0], p))
+			}
 			if output == "json" {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(x)
 			}
@@ -118,9 +121,6 @@ func explained(e *runtime.Engine, r *runtime.Recipe, s *site.Site, src source) *
 	if r.Outputs != nil {
 		pos := r.Outputs.Position()
 		x.Outputs = fmt.Sprintf("%s:%d", pos.Filename(), pos.Line)
-	}
-	for _, st := range r.Stale() {
-		x.Stale = append(x.Stale, staleOf(st))
 	}
 	return x
 }

@@ -54,12 +54,15 @@ func (a *app) overrideCmd() *cobra.Command {
 
 // overriding is an override that is to be written.
 type overriding struct {
+	name   string // of the recipe, as it was given
+	place  place
 	site   *site.Site
 	src    source
 	engine *runtime.Engine
 	path   []string // of the step: "gateway", "nat"
 	recipe *runtime.Recipe
-	file   string // of the override, on disk
+	file   string          // of the override, on disk
+	stale  []runtime.Stale // what is stale once the files are written
 }
 
 func (a *app) overriding(recipe, step string, p place) (*overriding, error) {
@@ -70,7 +73,7 @@ func (a *app) overriding(recipe, step string, p place) (*overriding, error) {
 	if s == nil {
 		return nil, fault.Hinted(fault.Invalid, "name one with --site DIR; a folder with a site.yaml is one", "no site: an override is a file of a site")
 	}
-	o := &overriding{site: s, path: strings.Split(step, "/")}
+	o := &overriding{name: recipe, place: p, site: s, path: strings.Split(step, "/")}
 	if o.src, err = findRecipe(recipe, s); err != nil {
 		return nil, err
 	}
@@ -143,7 +146,7 @@ func (o *overriding) write(cmd *cobra.Command, wrap bool) error {
 	if err != nil {
 		return err
 	}
-	digest, code, err := o.engine.Code(s)
+	digest, code, err := o.engine.Code(o.recipe, s.Name)
 	if err != nil {
 		return err
 	}
@@ -172,7 +175,7 @@ func (o *overriding) write(cmd *cobra.Command, wrap bool) error {
 		verb = "wraps"
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s %s the step %s of %s.star (%s), without a difference so far.\nEdit it, then: gsrun check %s --site %s\n",
-		display(o.file), verb, s.Name, o.recipe.Path, s.Pos(), o.recipe.Path, display(o.site.Dir))
+		display(o.file), verb, s.Name, o.recipe.Path, s.Pos(), o.name, display(o.site.Dir))
 	return nil
 }
 
@@ -216,9 +219,9 @@ func (o *overriding) repin(cmd *cobra.Command) error {
 		}
 	}
 	if below == nil {
-		return fault.Hinted(fault.Invalid, "gsrun override RECIPE STEP writes an override", "the site overrides no step %s of %s", name, o.recipe.Path)
+		return fault.Hinted(fault.Invalid, strings.TrimSuffix(repinCommand(o.name, strings.Join(o.path, "/"), o.place), " --repin")+" writes one", "the site overrides no step %s of %s", name, o.recipe.Path)
 	}
-	digest, code, err := o.engine.Code(below)
+	digest, code, err := o.engine.Code(o.recipe, name)
 	if err != nil {
 		return err
 	}
@@ -233,7 +236,11 @@ func (o *overriding) repin(cmd *cobra.Command) error {
 	if err := o.store(have, text, digest, code); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s pins %s of step %s\n", display(o.file), digest, name)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s pins %s of step %s (%s)\n", display(o.file), digest, name, below.Pos())
+	for _, st := range o.stale {
+		left := staleOf(st, o.name, o.place)
+		fmt.Fprintf(cmd.OutOrStdout(), "gsrun check %s still fails: %s\n  %s\n", o.name, left.Message, left.Hint)
+	}
 	return nil
 }
 
@@ -289,6 +296,7 @@ func (o *overriding) prove(files overlay) error {
 	if s := r.Step(o.step()); s != nil && !mine(s) {
 		return fault.New(fault.Invalid, "the step %s would still be that of %s: the recipe isn't looked up in the site", s.Name, s.Pos())
 	}
+	o.stale = main.Stale()
 	for _, st := range r.Stale() {
 		if st.Recipe == o.recipe.Path && st.Step == o.step() {
 			return fault.New(fault.Internal, "the pin %s isn't that of the step, %s", st.Pinned, st.Now)

@@ -20,9 +20,16 @@ type staleOverride struct {
 	Hint    string `json:"hint"`
 }
 
-func staleOf(st runtime.Stale) staleOverride {
-	o := staleOverride{Step: st.Step, Pos: fmt.Sprintf("%s:%d", st.Pos.Filename(), st.Pos.Line), Pinned: st.Pinned, Now: st.Now,
-		Hint: fmt.Sprintf("take over what matters, then pin the step as it is now: gsrun override %s %s --repin", st.Recipe, st.Step)}
+// staleOf describes a stale override. recipe and p are as the command line has
+// them, so that what the hint says to run means the same recipe and site.
+func staleOf(st runtime.Stale, recipe string, p place) staleOverride {
+	o := staleOverride{Step: st.Step, Pos: fmt.Sprintf("%s:%d", st.Pos.Filename(), st.Pos.Line), Pinned: st.Pinned, Now: st.Now}
+	o.Hint = "take over what matters, then pin the step as it is now: "
+	if st.Layer == siteLayer {
+		o.Hint += repinCommand(recipe, st.Path, p)
+	} else {
+		o.Hint += fmt.Sprintf("write of = {%q: %q} there, which is no file of the site", st.Step, st.Now)
+	}
 	o.Message = fmt.Sprintf("%s: the step %s that it overrides has changed: it pins %s, the step below is %s", o.Pos, st.Step, st.Pinned, st.Now)
 	switch {
 	case st.Kept == "":
@@ -35,15 +42,19 @@ func staleOf(st runtime.Stale) staleOverride {
 	return o
 }
 
+// repinCommand is the call of gsrun that pins a step as it is now.
+func repinCommand(recipe, step string, p place) string {
+	c := "gsrun override " + recipe + " " + step + " --repin"
+	if p.site != "" {
+		c += " --site " + p.site
+	}
+	return c
+}
+
 // warnStale tells of overrides whose shipped step has changed.
 func (a *app) warnStale(w io.Writer, r *runtime.Recipe) {
 	for _, st := range r.Stale() {
-		o := staleOf(st)
-		fmt.Fprintf(w, "gsrun: warning: %s\n", o.Message)
-		if o.Diff == "" {
-			fmt.Fprintf(w, "gsrun: hint: %s\n", o.Hint)
-			continue
-		}
-		fmt.Fprintln(w, "gsrun: hint: gsrun check shows the difference")
+		fmt.Fprintf(w, "gsrun: warning: %s\n", staleOf(st, r.Path, place{}).Message)
+		fmt.Fprintln(w, "gsrun: hint: gsrun check shows the difference, and how to pin the step as it is now")
 	}
 }

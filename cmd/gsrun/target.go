@@ -24,6 +24,9 @@ import (
 // siteVariable names the environment variable that says which site is meant.
 const siteVariable = "GSRUN_SITE"
 
+// siteLayer is the name of the layer of the site's own files.
+const siteLayer = "site"
+
 // place says which site a verb works for.
 type place struct {
 	site string
@@ -117,7 +120,7 @@ func findRecipe(name string, s *site.Site) (source, error) {
 		}
 	}
 	if s != nil {
-		src.layers = append(src.layers, folderLayer("site", filepath.Join(s.Dir, "recipes"), filepath.Join(s.Dir, "files")))
+		src.layers = append(src.layers, folderLayer(siteLayer, filepath.Join(s.Dir, "recipes"), filepath.Join(s.Dir, "files")))
 	}
 	if tree != "" && (s == nil || tree != filepath.Join(s.Dir, "recipes")) {
 		src.layers = append(src.layers, folderLayer("tree", tree, filepath.Join(tree, "files")))
