@@ -117,13 +117,6 @@ type destruction struct {
 	left   []effect.Owned // what bore a mark when all was done
 }
 
-func (d *destruction) budget() int {
-	if d.f.maxDeletes >= 0 {
-		return d.f.maxDeletes
-	}
-	return d.x.site.Limits.Deletes
-}
-
 // find looks what there is to delete, and what is in the way.
 func (d *destruction) find(ctx context.Context, inputs starlark.StringDict) error {
 	d.b = newBelongings(ctx, d.x, d.redactor)
@@ -168,7 +161,7 @@ func (d *destruction) quiet() *runFlags {
 // show lists what goes and what is left.
 func (d *destruction) show(args []string) error {
 	data := view.DestroyData{Recipe: d.x.recipe.Path, Site: d.x.site.Name, Undeclared: d.f.undeclared, Going: d.b.owned, With: d.b.with, Left: d.b.left,
-		Others: d.others, Notes: d.b.notes, Budget: d.budget()}
+		Others: d.others, Notes: d.b.notes, Budget: d.x.budget(&d.f.runFlags)}
 	if d.f.confirm == "" {
 		data.Command = destroyCommand(args, d.x.site.Name, len(d.b.owned))
 	}
@@ -223,9 +216,9 @@ func (d *destruction) allowed() error {
 	case len(orphans) > 0 && !d.f.abandon:
 		return fault.Hinted(fault.Conflict, "delete them first, or leave their machines to yourself with --abandon-clusters; nothing was touched",
 			"nobody could delete any more: %s", strings.Join(orphans, "; "))
-	case d.budget() >= 0 && n > d.budget():
+	case d.x.budget(&d.f.runFlags) >= 0 && n > d.x.budget(&d.f.runFlags):
 		return fault.Hinted(fault.Invalid, fmt.Sprintf("add --max-deletes %d if this is meant; nothing was touched", n),
-			"%d deletions would exceed the budget of %d", n, d.budget())
+			"%d deletions would exceed the budget of %d", n, d.x.budget(&d.f.runFlags))
 	}
 	return nil
 }
@@ -246,7 +239,7 @@ func (d *destruction) run(ctx context.Context, given map[string]string) error {
 	log := openLog(x.store, d.id, d.redactor)
 	defer log.Close()
 	door, v := a.door(effect.Apply, view.Running, &d.f.runFlags, d.redactor, log.Event)
-	door.Recorder, door.Guard, door.Deletes = j, d.lock.Guard, d.budget()
+	door.Recorder, door.Guard, door.Deletes = j, d.lock.Guard, d.x.budget(&d.f.runFlags)
 	steps, runErr := d.delete(ctx, door, j)
 	if runErr == nil {
 		runErr = d.check(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.starlark.net/starlark"
@@ -46,7 +47,7 @@ func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) e
 	if err != nil {
 		return err
 	}
-	contract, err := p.contract(ctx, x, effect.NewSaver(key, redactor), redactor)
+	contract, err := p.contract(ctx, x, x.budget(f), effect.NewSaver(key, redactor), redactor)
 	if err != nil {
 		return err
 	}
@@ -59,10 +60,7 @@ func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) e
 	door, v := a.door(effect.Apply, view.Running, f, redactor, log.Event)
 	door.Recorder, door.Guard, door.Memory, door.Contract = j, lock.Guard, j, contract
 	door.Asker = a.asker(x, j, p.run, f)
-	door.Deletes = x.site.Limits.Deletes
-	if f.maxDeletes >= 0 {
-		door.Deletes = f.maxDeletes
-	}
+	door.Deletes = x.budget(f)
 	res, runErr := x.engine.Run(ctx, x.recipe, runtime.Options{
 		ID: p.run, Site: runtimeSite(x.site), Inputs: p.inputs, Door: door, Vault: x.vault, Secret: x.secrets.Read, KeySecret: key, Version: versionText(),
 		Done: func(s runtime.StepResult) error {
@@ -94,14 +92,21 @@ func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) e
 
 // contract returns what the saved plan lets the run do; nil if there is none. A
 // run that begins is refused if the world isn't as the plan says.
-func (p process) contract(ctx context.Context, x *session, saver effect.Saver, r *effect.Redactor) (*effect.Contract, error) {
+func (p process) contract(ctx context.Context, x *session, budget int, saver effect.Saver, r *effect.Redactor) (*effect.Contract, error) {
 	if p.saved == nil {
 		return nil, nil
 	}
-	if err := p.saved.sameCode(x, p.inputs, saver); err != nil {
+	if err := p.saved.samePremises(x, p.inputs, saver); err != nil {
 		return nil, err
 	}
-	c := effect.NewContract(saver, p.saved.Changes, p.saved.Stops)
+	if n := p.saved.deletions(); budget >= 0 && n > budget {
+		return nil, fault.Hinted(fault.Invalid, fmt.Sprintf("allow them with --max-deletes %d if they are meant", n), "the plan makes %s, and the run's budget is %d", plural(n, "deletion"), budget)
+	}
+	begun, err := p.saved.begunBefore(x.store)
+	if err != nil {
+		return nil, err
+	}
+	c := effect.NewContract(saver, p.saved.Changes, p.saved.stopped(), begun)
 	if p.resumed {
 		return c, nil
 	}

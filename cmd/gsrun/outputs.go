@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 
 	"go.starlark.net/starlark"
 
@@ -23,6 +25,16 @@ func writeOutputs(file string, outputs starlark.Value, r *effect.Redactor) error
 	}
 	if err != nil {
 		return &fault.Error{Op: "writing outputs to", Target: file, Kind: fault.Failed, Err: err}
+	}
+	return nil
+}
+
+// writable returns an error if a file that a flag names lies in no folder: what
+// it is for would be lost at the end.
+func writable(flag, file string) error {
+	dir := filepath.Dir(file)
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return fault.Hinted(fault.Invalid, "make it first", "%s %s: there is no folder %s", flag, file, dir)
 	}
 	return nil
 }

@@ -47,6 +47,11 @@ func (a *app) planRecipe(cmd *cobra.Command, args []string, f *planFlags) (err e
 	if err != nil || x == nil {
 		return err
 	}
+	if f.out != "" {
+		if err := writable("--out", f.out); err != nil {
+			return errors.Join(err, x.close())
+		}
+	}
 	defer func() { err = errors.Join(err, x.close()) }()
 	redactor := new(effect.Redactor)
 	if err := x.hide(cmd.Context(), redactor); err != nil {
@@ -60,10 +65,7 @@ func (a *app) planRecipe(cmd *cobra.Command, args []string, f *planFlags) (err e
 		return errors.Join(err, v.Close())
 	}
 	closeErr := v.Close()
-	p.data.Budget = x.site.Limits.Deletes
-	if f.maxDeletes >= 0 {
-		p.data.Budget = f.maxDeletes
-	}
+	p.data.Budget = x.budget(&f.runFlags)
 	if u := &p.data.Undeclared; p.err == nil {
 		*u = b.undeclaredBy(len(p.data.Stops) > 0)
 		u.Command = destroyCommand(append(slices.Clone(args), "--undeclared"), x.site.Name, len(u.Things))
@@ -83,7 +85,7 @@ func (a *app) planRecipe(cmd *cobra.Command, args []string, f *planFlags) (err e
 		return err
 	}
 	if f.out != "" {
-		if err := a.savePlan(x, p, given, inputs, redactor, f.out); err != nil {
+		if err := a.savePlan(x, p, given, inputs, redactor, f); err != nil {
 			return err
 		}
 	}
@@ -94,7 +96,7 @@ func (a *app) planRecipe(cmd *cobra.Command, args []string, f *planFlags) (err e
 }
 
 // savePlan writes a plan to a file.
-func (a *app) savePlan(x *session, p *planning, given map[string]string, inputs starlark.StringDict, r *effect.Redactor, file string) error {
+func (a *app) savePlan(x *session, p *planning, given map[string]string, inputs starlark.StringDict, r *effect.Redactor, f *planFlags) error {
 	store, err := journal.Open(x.site.StateDir())
 	if err != nil {
 		return err
@@ -107,10 +109,18 @@ func (a *app) savePlan(x *session, p *planning, given map[string]string, inputs 
 	if err != nil {
 		return err
 	}
-	if err := saved.write(file); err != nil {
+	if err := saved.write(f.out); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stderr, "Saved to %s; gsrun run --plan %s does it.\n", file, file)
+	does := "does it"
+	if len(saved.Stops) > 0 {
+		does = "does what is planned, up to where it stops"
+	}
+	command := "gsrun run --plan " + f.out + " " + f.place.args(x.site.Dir)
+	if n := saved.deletions(); n > x.budget(&f.runFlags) && x.budget(&f.runFlags) >= 0 {
+		command += fmt.Sprintf(" --max-deletes %d", n)
+	}
+	_, err = fmt.Fprintf(a.stderr, "Saved to %s. This %s:\n  %s\n", f.out, does, command)
 	return err
 }
 

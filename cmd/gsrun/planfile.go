@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"go.starlark.net/starlark"
@@ -22,6 +23,7 @@ import (
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/runtime/journal"
 )
 
 // planVersion is the version of the form of saved plans.
@@ -39,11 +41,56 @@ type planFile struct {
 	// in the journal's form, where a secret is a digest.
 	Given   map[string]string    `json:"given"`
 	Inputs  json.RawMessage      `json:"inputs"`
+	About   json.RawMessage      `json:"about"`  // the site's values, ctx.site
 	Code    map[string]string    `json:"code"`   // digests of the steps' code
 	Values  map[string]string    `json:"values"` // from the clock and from chance
+	Order   []string             `json:"order"`  // of the steps, to show them
 	Changes []effect.SavedChange `json:"changes"`
-	Stops   []string             `json:"stops"` // steps that were planned only in part
-	Text    string               `json:"text"`  // the plan for people
+	Stops   []savedStop          `json:"stops"` // steps, and items, that were planned only in part
+	Same    int                  `json:"unchanged"`
+}
+
+// A savedStop says where the plan of a step stopped.
+type savedStop struct {
+	Step   string `json:"step"`
+	Reason string `json:"reason"`
+	Pos    string `json:"pos,omitempty"`
+}
+
+// stopped returns the steps whose plan stopped.
+func (p *planFile) stopped() []string {
+	paths := make([]string, len(p.Stops))
+	for i, s := range p.Stops {
+		paths[i] = s.Step
+	}
+	return paths
+}
+
+// data returns the plan for people to see.
+func (p *planFile) data() (view.PlanData, error) {
+	d := view.PlanData{Recipe: p.Recipe, Order: p.Order, Unchanged: p.Same, Budget: -1}
+	for _, c := range p.Changes {
+		planned, err := c.Planned()
+		if err != nil {
+			return d, fault.Wrap("reading the saved plan of", c.Step, err)
+		}
+		d.Changes = append(d.Changes, planned)
+	}
+	for _, s := range p.Stops {
+		d.Stops = append(d.Stops, view.Stop{Step: s.Step, Err: fault.New(fault.Deferred, "%s", s.Reason), Pos: s.Pos})
+	}
+	return d, nil
+}
+
+// deletions returns how many deletions the plan is sure to make.
+func (p *planFile) deletions() int {
+	n := 0
+	for _, c := range p.Changes {
+		if c.Change == effect.Delete || c.Change == effect.Replace {
+			n++
+		}
+	}
+	return n
 }
 
 // write writes the plan to a file, which is replaced in one step.
@@ -145,30 +192,42 @@ func (p *planning) plan(ctx context.Context, x *session, inputs starlark.StringD
 	return nil
 }
 
-// stops returns the paths of the steps, and items, whose plan stopped.
-func (p *planning) stops() []string {
-	paths := make(map[string]bool)
+// stops returns where the plan stopped: steps and items, in order.
+func (p *planning) stops() []view.Stop {
+	all := make(map[string]view.Stop)
 	for _, s := range p.data.Steps {
 		if s.Status == runtime.Deferred {
-			paths[s.Path] = true
+			all[s.Path] = view.Stop{Step: s.Path, Err: s.Err}
 		}
 	}
 	for _, s := range p.data.Stops {
-		paths[s.Step] = true
+		if _, ok := all[s.Step]; !ok {
+			all[s.Step] = s
+		}
 	}
-	return slices.Sorted(maps.Keys(paths))
+	out := make([]view.Stop, 0, len(all))
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, all[path])
+	}
+	return out
 }
 
 // file returns the plan as it is saved.
 func (p *planning) file(x *session, given map[string]string, inputs starlark.StringDict, saver effect.Saver, r *effect.Redactor) (*planFile, error) {
 	out := &planFile{Version: planVersion, Gsrun: versionText(), Time: time.Now().UTC(), Site: x.site.Name, Recipe: x.recipe.Path, Source: x.source,
-		Given: make(map[string]string), Values: p.clock.values, Stops: p.stops(), Changes: []effect.SavedChange{}}
+		Given: make(map[string]string), Values: p.clock.values, Stops: []savedStop{}, Changes: []effect.SavedChange{}, Order: p.data.Order, Same: p.data.Unchanged}
+	for _, s := range p.stops() {
+		out.Stops = append(out.Stops, savedStop{Step: s.Step, Reason: r.String(s.Err.Error()), Pos: s.Pos})
+	}
 	for name, text := range given {
 		out.Given[name] = r.String(text)
 	}
 	var err error
 	if out.Inputs, err = saver.Form(effect.NewStruct(inputs)); err != nil {
 		return nil, fault.Wrap("saving", "the inputs", err)
+	}
+	if out.About, err = saver.Form(runtimeSite(x.site).Values); err != nil {
+		return nil, fault.Wrap("saving", "the site's values", err)
 	}
 	if out.Code, err = x.engine.Digests(x.recipe); err != nil {
 		return nil, fault.Wrap("saving the plan of", x.recipe.Path, err)
@@ -180,17 +239,12 @@ func (p *planning) file(x *session, given map[string]string, inputs starlark.Str
 		}
 		out.Changes = append(out.Changes, s)
 	}
-	var text strings.Builder
-	if err := view.Plan(&text, p.data, view.PlanOptions{ASCII: true, Full: true, Redactor: r}); err != nil {
-		return nil, err
-	}
-	out.Text = text.String()
 	return out, nil
 }
 
-// sameCode returns an error if the recipe, its inputs or the site aren't those
-// that the plan was made of.
-func (p *planFile) sameCode(x *session, inputs starlark.StringDict, saver effect.Saver) error {
+// samePremises returns an error if the recipe, its inputs or the site aren't
+// those that the plan was made of.
+func (p *planFile) samePremises(x *session, inputs starlark.StringDict, saver effect.Saver) error {
 	const again = "plan again"
 	if x.site.Name != p.Site {
 		return fault.Hinted(fault.Drift, "name that site with --site", "the plan is for the site %s, not %s", p.Site, x.site.Name)
@@ -220,6 +274,12 @@ func (p *planFile) sameCode(x *session, inputs starlark.StringDict, saver effect
 	if !saver.Fulfils(p.Inputs, form) {
 		return fault.Hinted(fault.Drift, again, "the inputs of %s aren't those that were planned with: site.yaml or a default has changed", x.recipe.Path)
 	}
+	if form, err = saver.Form(runtimeSite(x.site).Values); err != nil {
+		return err
+	}
+	if !saver.Fulfils(p.About, form) {
+		return fault.Hinted(fault.Drift, again, "the values of the site aren't those that were planned with: values: in site.yaml has changed")
+	}
 	return nil
 }
 
@@ -234,11 +294,51 @@ func (p *planFile) drift(ctx context.Context, x *session, inputs starlark.String
 	if now.err != nil {
 		return fmt.Errorf("looking whether the plan still holds: %w", now.err)
 	}
-	return door.Redacted(c.Drift(now.data.Changes, now.stops(), func(target string) bool { return now.seen[target] }))
+	var stops []string
+	for _, s := range now.stops() {
+		stops = append(stops, s.Step)
+	}
+	return door.Redacted(c.Drift(now.data.Changes, stops, func(target string) bool { return now.seen[target] }))
+}
+
+// begunBefore returns the targets that runs of this very plan began to change.
+func (p *planFile) begunBefore(store *journal.Store) (map[string]bool, error) {
+	runs, err := store.RunsOfPlans()
+	if err != nil {
+		return nil, err
+	}
+	begun := make(map[string]bool)
+	for _, run := range runs {
+		other, err := readPlan(store.PlanPath(run))
+		if err != nil || !other.Time.Equal(p.Time) || other.Recipe != p.Recipe || other.Site != p.Site {
+			continue // one that can't be read is another plan
+		}
+		entries, _, err := store.Read(run)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if e.Type == journal.TypeIntent {
+				begun[e.Target] = true
+			}
+		}
+	}
+	return begun, nil
+}
+
+// printable returns s without what a terminal would take for a command.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
 }
 
 func (a *app) showCmd() *cobra.Command {
-	return &cobra.Command{
+	var full bool
+	c := &cobra.Command{
 		Use: "show PLANFILE", Short: "Show a saved plan", Args: cobra.ExactArgs(1),
 		Example: "  gsrun show gateway.plan",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -246,8 +346,17 @@ func (a *app) showCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Plan of %s for site %s, made %s by gsrun %s\n\n%s", p.Recipe, p.Site, p.Time.Local().Format("2006-01-02 15:04:05"), p.Gsrun, p.Text)
-			return err
+			d, err := p.data()
+			if err != nil {
+				return err
+			}
+			if _, err = fmt.Fprintf(cmd.OutOrStdout(), "Plan of %s for site %s, made %s by gsrun %s\n\n", printable(p.Recipe), printable(p.Site), p.Time.Local().Format("2006-01-02 15:04:05"), printable(p.Gsrun)); err != nil {
+				return err
+			}
+			t := a.terminal(a.stdout)
+			return view.Plan(cmd.OutOrStdout(), d, view.PlanOptions{Color: t.Color, ASCII: t.ASCII, Full: full})
 		},
 	}
+	c.Flags().BoolVar(&full, "full", false, "show long texts whole")
+	return c
 }

@@ -40,7 +40,7 @@ func (a *app) resumeCmd() *cobra.Command {
 }
 
 func (a *app) resume(cmd *cobra.Command, run string, f *runFlags) (err error) {
-	if err := f.checkOutput(); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	ctx := cmd.Context()

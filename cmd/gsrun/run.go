@@ -45,8 +45,16 @@ func (f *runFlags) addRun(c *cobra.Command) {
 	c.Flags().BoolVar(&f.yes, "yes", false, "approve all that the recipe asks a person for; the journal says that it was this flag")
 }
 
-// checkOutput returns an error if --output names no form.
-func (f *runFlags) checkOutput() error {
+// check returns an error if a flag has a value that it can't have.
+func (f *runFlags) check() error {
+	if f.maxDeletes < -1 {
+		return fault.New(fault.Invalid, "--max-deletes: %d is no number of deletions", f.maxDeletes)
+	}
+	if f.outputs != "" {
+		if err := writable("--outputs", f.outputs); err != nil {
+			return err
+		}
+	}
 	switch view.Kind(f.output) {
 	case view.Auto, view.Tree, view.Plain, view.JSON:
 		return nil
@@ -82,7 +90,7 @@ func (a *app) begin(cmd *cobra.Command, args []string, f *runFlags) (*session, s
 	if f.plan != "" {
 		return nil, nil, nil, a.runPlan(cmd, given, f)
 	}
-	if err := f.checkOutput(); err != nil {
+	if err := f.check(); err != nil {
 		return nil, nil, nil, err
 	}
 	// What is wrong with the recipe or the inputs is told before the lab is
@@ -235,7 +243,7 @@ func (a *app) runPlan(cmd *cobra.Command, given recipeArgs, f *runFlags) (err er
 	if given.recipe != "" || len(given.inputs) > 0 {
 		return fault.Hinted(fault.Invalid, "leave them out, or plan again with them", "--plan takes no recipe and no inputs: the plan has its own")
 	}
-	if err := f.checkOutput(); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	saved, err := readPlan(f.plan)

@@ -134,6 +134,14 @@ func (x *session) hide(ctx context.Context, r *effect.Redactor) error {
 	return nil
 }
 
+// budget returns how many deletions a run may make.
+func (x *session) budget(f *runFlags) int {
+	if f.maxDeletes >= 0 {
+		return f.maxDeletes
+	}
+	return x.site.Limits.Deletes
+}
+
 func (x *session) close() error { return stdlib.Close(x.modules) }
 
 // newRunID returns an id that sorts by time.

@@ -228,6 +228,9 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 		if u := d.uncertain(s, op, t, before, c); u != nil {
 			return d.plan(ctx, s, t, *u), &c, nil
 		}
+		if c.Kind == Later {
+			c.May = mayBe(op, c.Kind)
+		}
 	}
 	if c.Kind == None {
 		if tried != nil {

@@ -64,6 +64,13 @@ func (t Target) within() string {
 	return t.Scope + "/" + t.Kind
 }
 
+// A Remover is an Op that may be one that only deletes.
+type Remover interface {
+	Op
+	// Removes reports whether it is.
+	Removes() bool
+}
+
 // A State is what an Op saw, or left behind.
 type State struct {
 	Exists bool
@@ -101,6 +108,9 @@ type Change struct {
 	// same plan makes to the same target before. Otherwise what an op will find
 	// then isn't known.
 	Follows bool
+	// May says of a Later change that it may turn out to be a Delete or a
+	// Replace; set by the door.
+	May ChangeKind
 	// Reach names the other targets that the change may change, or may make
 	// another change of: those below it if it ends in a slash ("ssh/gw/", of a
 	// command), else the one of that name; a * stands for any text. What a plan

@@ -69,7 +69,7 @@ func (d *Door) uncertain(s *Scope, op Op, t Target, before State, c Change) *Cha
 	if c.Follows || !reached && (len(earlier) == 0 || c.Kind == Run) {
 		return nil
 	}
-	u := &Change{Kind: Later, Note: "an earlier change of this plan comes first", Fields: c.Fields, After: c.After, Reach: c.Reach, Before: before}
+	u := &Change{Kind: Later, May: mayBe(op, c.Kind), Note: "an earlier change of this plan comes first", Fields: c.Fields, After: c.After, Reach: c.Reach, Before: before}
 	switch {
 	case s.any(func(s *Scope) bool { _, stopped := s.reached[anything]; return stopped }):
 		u.Note = "the plan of a step before it stops"
@@ -98,6 +98,18 @@ func (d *Door) uncertain(s *Scope, op Op, t Target, before State, c Change) *Cha
 		}
 	}
 	return u
+}
+
+// mayBe returns the deletion that a change may turn out to be that would be of
+// the given kind now; "" for none.
+func mayBe(op Op, now ChangeKind) ChangeKind {
+	if r, ok := op.(Remover); ok && r.Removes() {
+		return Delete
+	}
+	if now == Delete || now == Replace {
+		return now
+	}
+	return ""
 }
 
 func holds(attrs map[string]any, name string, v any) bool {

@@ -25,6 +25,8 @@ type SavedChange struct {
 	Name    string                     `json:"name,omitempty"`
 	Unknown bool                       `json:"unknown,omitempty"` // the target isn't known yet
 	Change  ChangeKind                 `json:"change"`
+	May     ChangeKind                 `json:"may,omitempty"` // of a later change: the deletion that it may turn out to be
+	Note    string                     `json:"note,omitempty"`
 	Fields  []SavedField               `json:"fields,omitempty"`
 	After   map[string]json.RawMessage `json:"after,omitempty"`
 	Pos     string                     `json:"pos,omitempty"`
@@ -65,12 +67,56 @@ func (fingerprints) Open(context.Context, string) (*Secret, error) {
 	return nil, fault.New(fault.Invalid, "a saved plan has no secrets to open")
 }
 
+// Planned returns the change that was saved, for people to see: secrets are
+// masked.
+func (c SavedChange) Planned() (Planned, error) {
+	out := Planned{Step: c.Step, Target: c.target(), Pos: c.Pos, Change: Change{Kind: c.Change, May: c.May, Note: c.Note}}
+	read := func(form json.RawMessage) (any, error) {
+		if len(form) == 0 {
+			return nil, nil
+		}
+		v, err := Codec{Vault: masks{}}.Decode(context.Background(), form)
+		if err != nil {
+			return nil, err
+		}
+		return FromStarlark(v)
+	}
+	for _, f := range c.Fields {
+		have, err := read(f.Old)
+		if err != nil {
+			return out, err
+		}
+		want, err := read(f.New)
+		if err != nil {
+			return out, err
+		}
+		out.Change.Fields = append(out.Change.Fields, Field{Path: f.Path, Old: have, New: want})
+	}
+	for name, form := range c.After {
+		v, err := read(form)
+		if err != nil {
+			return out, err
+		}
+		if out.Change.After == nil {
+			out.Change.After = make(map[string]any)
+		}
+		out.Change.After[name] = v
+	}
+	return out, nil
+}
+
+// masks is a vault that gives out masks.
+type masks struct{}
+
+func (masks) Seal(*Secret) (string, error)                  { return Mask, nil }
+func (masks) Open(context.Context, string) (*Secret, error) { return SecretOf(Mask, ""), nil }
+
 // Form returns data as it is saved.
 func (s Saver) Form(x any) (json.RawMessage, error) { return s.codec.Encode(ToStarlark(plainData(x))) }
 
 // Save returns a planned change as it is saved.
 func (s Saver) Save(step string, t Target, c Change, pos string) (SavedChange, error) {
-	out := SavedChange{Step: step, Scope: t.Scope, Kind: t.Kind, Name: t.Name, Unknown: t.Unknown, Change: c.Kind, Pos: pos}
+	out := SavedChange{Step: step, Scope: t.Scope, Kind: t.Kind, Name: t.Name, Unknown: t.Unknown, Change: c.Kind, May: c.May, Note: c.Note, Pos: pos}
 	for _, f := range c.Fields {
 		sf := SavedField{Path: f.Path}
 		var err error
@@ -101,12 +147,14 @@ type Contract struct {
 	saver   Saver
 	changes []SavedChange
 	stops   map[string]bool // steps whose plan stopped
+	begun   map[string]bool // targets that a run of this plan began to change
 }
 
 // NewContract returns the contract of the changes of a saved plan, whose steps
-// named by stops were planned only in part.
-func NewContract(s Saver, changes []SavedChange, stops []string) *Contract {
-	c := &Contract{saver: s, changes: changes, stops: make(map[string]bool)}
+// named by stops were planned only in part. Of the targets in begun an earlier
+// run of the same plan has made something, perhaps not all.
+func NewContract(s Saver, changes []SavedChange, stops []string, begun map[string]bool) *Contract {
+	c := &Contract{saver: s, changes: changes, stops: make(map[string]bool), begun: begun}
 	for _, path := range stops {
 		c.stops[path] = true
 	}
@@ -124,6 +172,9 @@ func (c *Contract) Admit(step, pos string, t Target, ch Change) error {
 	for _, s := range c.changes {
 		if s.Step != step || !s.covers(t, pos) {
 			continue
+		}
+		if c.begun[t.String()] {
+			s.Change, s.May = Later, s.Change // what was made of it so far is ours
 		}
 		if differs = c.saver.differences(s, now); len(differs) == 0 {
 			return nil
@@ -159,7 +210,7 @@ func (c *Contract) Drift(now []Planned, stops []string, seen func(target string)
 		}
 	}
 	for _, s := range c.changes {
-		if t := s.target().String(); !met[s.Step+" "+t] && !s.Unknown && !seen(t) {
+		if t := s.target().String(); !met[s.Step+" "+t] && !s.Unknown && !seen(t) && !c.begun[t] {
 			differs = append(differs, "step "+s.Step+" has nothing to do with "+t+" any more")
 		}
 	}
@@ -193,7 +244,7 @@ func (s SavedChange) covers(t Target, pos string) bool {
 // differences says how a change differs from the planned one in what was known.
 func (s Saver) differences(planned, now SavedChange) []string {
 	if planned.Change == Later {
-		return nil
+		return s.beyond(planned, now)
 	}
 	if now.Change == Later {
 		return []string{string(planned.Change) + " was planned, now it isn't known any more what it takes"}
@@ -228,6 +279,26 @@ func (s Saver) differences(planned, now SavedChange) []string {
 		after, ok := now.After[name]
 		if ok && !s.Fulfils(planned.After[name], after) && !partial(after) {
 			out = append(out, name+" was to be "+brief(planned.After[name])+" and would be "+brief(after))
+		}
+	}
+	return out
+}
+
+// beyond says in what a change isn't what a planned one may turn out to be: what
+// is wanted was known, and that it may delete something.
+func (s Saver) beyond(planned, now SavedChange) []string {
+	var out []string
+	if (now.Change == Delete || now.Change == Replace) && planned.May != now.Change && !strings.HasSuffix(planned.Kind, ".delete") {
+		out = append(out, "it would "+string(now.Change)+", which wasn't planned")
+	}
+	wanted := make(map[string][]json.RawMessage)
+	for _, f := range planned.Fields {
+		wanted[f.Path] = append(wanted[f.Path], f.New)
+	}
+	for _, f := range now.Fields {
+		news, ok := wanted[f.Path]
+		if ok && !slices.ContainsFunc(news, func(n json.RawMessage) bool { return s.Fulfils(n, f.New) }) {
+			out = append(out, f.Path+" was to become "+brief(news[0])+" and would become "+brief(f.New))
 		}
 	}
 	return out

@@ -30,7 +30,11 @@ func TestContract(t *testing.T) {
 	save("c", Target{Kind: "cloud.network.ensure", Unknown: true}, Change{Kind: Later}, "x.star:3")
 	save("d", net, Change{Kind: Later, Fields: []Field{{"mtu", nil, 1}}}, "x.star:4")
 	save("e", net, Change{Kind: Create, Fields: []Field{{"sub", nil, map[string]any{"ip": Unknown{Of: "ip"}, "port": 80}}}}, "x.star:5")
-	c := NewContract(saver, planned, []string{"late", "many[1]"})
+	half := Target{Scope: "cloud", Kind: "network", Name: "half"}
+	save("f", half, update(1400), "x.star:6")
+	gone := Target{Scope: "cloud", Kind: "network", Name: "gone"}
+	save("g", gone, Change{Kind: Later, May: Delete}, "x.star:7")
+	c := NewContract(saver, planned, []string{"late", "many[1]"}, map[string]bool{"cloud/network/half": true})
 	created := func(fields ...Field) Change { return Change{Kind: Create, Fields: fields} }
 	other := Target{Scope: "cloud", Kind: "network", Name: "other"}
 	for name, x := range map[string]struct {
@@ -52,9 +56,14 @@ func TestContract(t *testing.T) {
 		"another text with a secret": {"b", "", net, created(Field{"rules", nil, "one"}, Field{"token", nil, token}, Field{"text", nil, "opensesame-opensesame"}), "text was to become ***"},
 		"a call with unknown target": {"c", "x.star:3", other, created(), ""},
 		"another call":               {"c", "x.star:4", other, created(), "the plan doesn't have"},
-		"not known what":             {"d", "", net, created(Field{"mtu", nil, 5}), ""},
+		"not known what":             {"d", "", net, created(Field{"mtu", nil, 1}, Field{"name", nil, "x"}), ""},
 		"unknown within":             {"e", "", net, created(Field{"sub", nil, map[string]any{"ip": "10.0.0.1", "port": 80}}), ""},
 		"known beside unknown":       {"e", "", net, created(Field{"sub", nil, map[string]any{"ip": "10.0.0.1", "port": 81}}), "sub was to become"},
+		"not known, but wanted":      {"d", "", net, created(Field{"mtu", nil, 5}), "mtu was to become 1 and would become 5"},
+		"a deletion out of nowhere":  {"d", "", net, Change{Kind: Delete}, "it would delete, which wasn't planned"},
+		"one that may be":            {"g", "", gone, Change{Kind: Delete}, ""},
+		"half made by this plan":     {"f", "", half, Change{Kind: Update, Fields: []Field{{"mtu", 1450, 1400}}}, ""},
+		"half made, another value":   {"f", "", half, Change{Kind: Update, Fields: []Field{{"mtu", 1450, 1300}}}, "mtu was to become 1400"},
 		"after the plan's end":       {"late", "", net, created(), "the plan of step late ends before"},
 		"in a part of that":          {"late/part", "", net, created(), "the plan of step late/part ends before"},
 		"in an item":                 {"many[1]", "", net, created(), "the plan of step many[1] ends before"},

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -166,6 +167,15 @@ func (s *Store) path(run string) string { return filepath.Join(s.dir, "runs", ru
 
 // LogPath returns the file for what a run told.
 func (s *Store) LogPath(run string) string { return filepath.Join(s.dir, "runs", run+".log") }
+
+// RunsOfPlans lists the runs that do a saved plan.
+func (s *Store) RunsOfPlans() ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(s.dir, "runs", "*.plan"))
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(filepath.Base(f), ".plan")
+	}
+	return files, err
+}
 
 // PlanPath returns the file for the saved plan that a run does.
 func (s *Store) PlanPath(run string) string { return filepath.Join(s.dir, "runs", run+".plan") }

@@ -74,6 +74,9 @@ func (c *Cluster) deletion(ctx context.Context, a deleteArgs) (*deleteOp, error)
 	return &deleteOp{c: c, kind: k, namespace: within(k, a.Namespace), name: a.Name, timeout: a.Timeout}, nil
 }
 
+// Removes reports that the op only deletes.
+func (*deleteOp) Removes() bool { return true }
+
 func (op *deleteOp) Target() effect.Target {
 	return op.c.target(op.kind.String(), op.namespace, op.name)
 }

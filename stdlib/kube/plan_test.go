@@ -162,6 +162,18 @@ def test():
 		"create kube/lab/ConfigMap/default/plan-new data.ip: <nil> -> (known after apply); metadata.annotations[gsrun.dev/owner]: <nil> -> gsrun:test/test/plan-new;",
 		"later kube/lab/objects[0], items[0] (known after apply)",
 		"later kube/lab/manifests (known after apply)",
+		// Manifests that aren't known may be of any object.
+		"later kube/lab/ConfigMap/default/plan-config [what the plan installs or runs there before may change it]",
+		"later kube/lab/ConfigMap/default/plan-new [what the plan installs or runs there before may change it]",
+	})
+	same(t, plan(t, &c, `
+def test():
+    c = kube.cluster("lab", kubeconfig = kubeconfig)
+    c.apply([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plan-new", "namespace": "default"}, "data": {"ip": "x"}}])
+    c.delete("ConfigMap", "plan-config")
+    c.delete("ConfigMap", "plan-new")
+`), []string{
+		"create kube/lab/ConfigMap/default/plan-new data.ip: <nil> -> x; metadata.annotations[gsrun.dev/owner]: <nil> -> gsrun:test/test/plan-new;",
 		"delete kube/lab/ConfigMap/default/plan-config",
 		// It isn't there, but will be by then.
 		"later kube/lab/ConfigMap/default/plan-new [an earlier change of this plan comes first]",

@@ -196,6 +196,9 @@ type deleteOp struct {
 	remove     func(ctx context.Context, cl *client.Client, obj client.Object) error
 }
 
+// Removes reports that the op only deletes.
+func (*deleteOp) Removes() bool { return true }
+
 func (o *deleteOp) Target() effect.Target { return o.cloud.target(o.kind, o.name) }
 
 func (o *deleteOp) Observe(ctx context.Context) (effect.State, error) {

@@ -14,8 +14,9 @@ type act struct {
 	name string
 	lock string // what no other act of the run may change at the same time; empty means the target
 
-	reach  []string // what else it may change (see effect.Change)
-	always bool     // it is done whatever there is
+	reach   []string // what else it may change (see effect.Change)
+	removes bool     // it only deletes
+	always  bool     // it is done whatever there is
 
 	observe func(context.Context) (effect.State, error)
 	diff    func(effect.State) (effect.Change, error)
@@ -63,6 +64,9 @@ func (a *act) Diff(s effect.State) (effect.Change, error) {
 	c.Kind, c.Note = effect.Later, "the host isn't known yet"
 	return c, nil
 }
+
+// Removes reports whether the act only deletes.
+func (a *act) Removes() bool { return a.removes }
 
 func (a *act) Apply(ctx context.Context, c effect.Change) (effect.State, error) {
 	lock := a.lock

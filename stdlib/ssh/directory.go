@@ -133,7 +133,7 @@ func deleteDirectory(ctx context.Context, h *Host, a deleteDirectoryArgs) (any, 
 			return nil, invalid(fn, "%s is too near the root to be deleted with all that is in it", a.Path)
 		}
 	}
-	_, err := effect.Do(ctx, &act{host: h, kind: "directory", name: a.Path,
+	_, err := effect.Do(ctx, &act{host: h, kind: "directory", name: a.Path, removes: true,
 		observe: func(ctx context.Context) (effect.State, error) {
 			got, err := h.ask(ctx, observeDirectoryScript, vars{"p": a.Path}, nil)
 			return effect.State{Exists: got.get("stat") != ""}, err

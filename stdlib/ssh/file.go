@@ -279,7 +279,7 @@ func deleteFile(ctx context.Context, h *Host, a pathArgs) (any, error) {
 
 // deleteFileAt removes the file at path, as the target of that kind and name.
 func (h *Host) deleteFileAt(ctx context.Context, kind, name, path string) error {
-	_, err := effect.Do(ctx, &act{host: h, kind: kind, name: name,
+	_, err := effect.Do(ctx, &act{host: h, kind: kind, name: name, removes: true,
 		observe: func(ctx context.Context) (effect.State, error) {
 			got, err := h.ask(ctx, `if [ -L "$p" ]; then echo 'there yes'
 elif [ -d "$p" ]; then fail 82 "$p is a folder"

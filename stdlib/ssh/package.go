@@ -251,7 +251,7 @@ func deletePackage(ctx context.Context, h *Host, a deletePackageArgs) (any, erro
 	if a.Purge {
 		how = "purge"
 	}
-	_, err = effect.Do(ctx, &act{host: h, kind: "package", name: strings.Join(names, ","), lock: "package", reach: h.anything(),
+	_, err = effect.Do(ctx, &act{host: h, kind: "package", name: strings.Join(names, ","), lock: "package", removes: true, reach: h.anything(),
 		observe: func(ctx context.Context) (effect.State, error) {
 			in, err := h.observePackages(ctx, names)
 			return effect.State{Exists: len(in.version) > 0, Attrs: packageAttrs(names, in.version)}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -62,7 +63,7 @@ func run(ctx context.Context, h *Host, a runArgs) (any, error) {
 			if s.Exists {
 				return effect.Unchanged(), nil
 			}
-			c := effect.Change{Kind: effect.Run, After: map[string]any{}}
+			c := effect.Change{Kind: effect.Run, Fields: a.fields(), After: map[string]any{}}
 			for _, k := range []string{"stdout", "stderr", "exit_code"} {
 				c.After[k] = effect.Unknown{Of: h.scope() + "/run " + k}
 			}
@@ -122,6 +123,32 @@ func (a *runArgs) known() bool {
 	return known
 }
 
+// fields shows what the title doesn't: what is run, if that is longer, and what
+// it is given.
+func (a *runArgs) fields() []effect.Field {
+	var out []effect.Field
+	if text := strings.TrimSpace(a.Sh.String()); strings.ContainsRune(text, '\n') || utf8.RuneCountInString(text) > titleLength {
+		out = append(out, effect.Field{Path: "sh", New: a.Sh.Value()})
+	}
+	if len(a.Argv) > 0 && strings.HasSuffix(a.title(), "...") {
+		argv := make([]any, len(a.Argv))
+		for i, t := range a.Argv {
+			argv[i] = t.Value()
+		}
+		out = append(out, effect.Field{Path: "argv", New: argv})
+	}
+	if !a.Stdin.Empty() {
+		out = append(out, effect.Field{Path: "stdin", New: a.Stdin.Value()})
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+		out = append(out, effect.Field{Path: "env." + name, New: a.Env[name].Value()})
+	}
+	return out
+}
+
+// titleLength is the longest title in characters.
+const titleLength = 80
+
 // title names the command in plans and messages: on one line, and short.
 func (a *runArgs) title() string {
 	var words []string
@@ -133,8 +160,8 @@ func (a *runArgs) title() string {
 		words = append(words, w)
 	}
 	s := strings.Join(append(words, strings.Fields(a.Sh.String())...), " ")
-	if utf8.RuneCountInString(s) > 80 {
-		s = string([]rune(s)[:77]) + "..."
+	if utf8.RuneCountInString(s) > titleLength {
+		s = string([]rune(s)[:titleLength-3]) + "..."
 	}
 	return s
 }

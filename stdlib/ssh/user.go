@@ -203,7 +203,7 @@ func deleteUser(ctx context.Context, h *Host, a userNameArgs) (any, error) {
 	if a.Name == "root" || a.Name == h.user {
 		return nil, invalid(fn, "the user %s is needed to reach the host", a.Name)
 	}
-	_, err := effect.Do(ctx, &act{host: h, kind: "user", name: a.Name, lock: "users", reach: h.homeOf(a.Name, ""),
+	_, err := effect.Do(ctx, &act{host: h, kind: "user", name: a.Name, removes: true, lock: "users", reach: h.homeOf(a.Name, ""),
 		observe: func(ctx context.Context) (effect.State, error) {
 			return h.observeUser(ctx, observeUserScript, vars{"n": a.Name})
 		},

@@ -168,7 +168,7 @@ func deleteWireguard(ctx context.Context, h *Host, a wireguardNameArgs) (any, er
 	if err := checkInterface("ssh.host.wireguard.delete", a.Interface); err != nil {
 		return nil, err
 	}
-	_, err := effect.Do(ctx, &act{host: h, kind: "wireguard", name: a.Interface,
+	_, err := effect.Do(ctx, &act{host: h, kind: "wireguard", name: a.Interface, removes: true,
 		observe: func(ctx context.Context) (effect.State, error) {
 			s, err := h.observeWireguard(ctx, a.Interface)
 			return effect.State{Exists: s.public != "" || s.config != "" || s.live != ""}, err

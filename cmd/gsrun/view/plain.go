@@ -224,11 +224,12 @@ func (t *teller) opPlan(e effect.Event) string {
 	text := "would " + w.plan + " " + target + t.fieldNames(e.Change)
 	if e.Change.Kind == effect.Later {
 		text = "may change " + target
+		t.count(e.Step, func(s *told) { s.counts.later++ })
 	} else {
 		t.count(e.Step, func(s *told) { s.counts.changed++ })
 	}
-	if e.Change.Note != "" {
-		text += " (" + oneLine(t.cfg.Redactor.String(e.Change.Note)) + ")"
+	if note := noteOf(*e.Change, t.cfg.Redactor); note != "" {
+		text += " (" + note + ")"
 	}
 	return t.line(e.Step, w.color, text)
 }

@@ -37,11 +37,16 @@ type PlanData struct {
 	Budget int
 }
 
-// deletions returns how many deletions the run would make, and whether its
-// budget has too few.
+// deletions returns how many deletions the run would make, those included that
+// it may, and whether its budget has too few.
 func (p *PlanData) deletions() (n int, exceeded bool) {
 	c := countsOf(p.Changes)
 	n = c.Deleted + c.Replaced
+	for _, ch := range p.Changes {
+		if ch.Change.May != "" {
+			n++
+		}
+	}
 	return n, p.Budget >= 0 && n > p.Budget
 }
 
@@ -213,7 +218,7 @@ func Plan(w io.Writer, p PlanData, o PlanOptions) error {
 		for _, c := range br.changes {
 			w := wordFor(c.Change.Kind, o.ASCII)
 			head := pal.paint(w.color, w.sign) + " " + oneLine(o.Redactor.String(c.Target.String()))
-			if note := oneLine(o.Redactor.String(c.Change.Note)); note != "" {
+			if note := noteOf(c.Change, o.Redactor); note != "" {
 				head += pal.paint(dim, " ("+note+")")
 			} else if c.Change.Kind == effect.Later && !c.Target.Unknown {
 				head += pal.paint(dim, " "+effect.UnknownText)

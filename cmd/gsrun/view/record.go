@@ -38,6 +38,7 @@ type ChangeRecord struct {
 	Kind   string         `json:"kind"`
 	Fields []FieldRecord  `json:"fields,omitempty"`
 	Note   string         `json:"note,omitempty"`
+	May    string         `json:"may,omitempty"`   // of a change of kind "later": "delete" or "replace", if it may turn out to be that
 	After  map[string]any `json:"after,omitempty"` // of a plan only: the attributes to come
 }
 
@@ -101,7 +102,7 @@ func recordOf(e effect.Event, r *effect.Redactor) Record {
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 func changeRecord(c effect.Change, r *effect.Redactor) *ChangeRecord {
-	rec := &ChangeRecord{Kind: string(c.Kind), Note: r.String(c.Note)}
+	rec := &ChangeRecord{Kind: string(c.Kind), Note: r.String(c.Note), May: string(c.May)}
 	if c.Kind == "" {
 		rec.Kind = string(effect.None)
 	}

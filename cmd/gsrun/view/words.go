@@ -88,12 +88,13 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// An opCount says how many ops ended how. Ops of a kind that isn't known before
-// it is applied count as none.
-type opCount struct{ changed, unchanged, stopped, failed int }
+// An opCount says how many ops ended how; of a plan, later are those whose kind
+// isn't known before they are applied.
+type opCount struct{ changed, later, unchanged, stopped, failed int }
 
 func (c *opCount) add(x opCount) {
 	c.changed += x.changed
+	c.later += x.later
 	c.unchanged += x.unchanged
 	c.stopped += x.stopped
 	c.failed += x.failed
@@ -112,10 +113,25 @@ func (c opCount) tally(verb Verb) string {
 		done = "to change"
 	}
 	add(c.changed, done)
+	add(c.later, "may change")
 	add(c.unchanged, "unchanged")
 	add(c.stopped, "stopped")
 	add(c.failed, "failed")
 	return strings.Join(parts, ", ")
+}
+
+// noteOf returns what is told of a change beside what differs: its note, and
+// that it may turn out to delete something.
+func noteOf(c effect.Change, r *effect.Redactor) string {
+	note := oneLine(r.String(c.Note))
+	may := map[effect.ChangeKind]string{effect.Delete: "may delete it", effect.Replace: "may replace it"}[c.May]
+	switch {
+	case may == "":
+		return note
+	case note == "":
+		return may
+	}
+	return may + ": " + note
 }
 
 // A reason is an error as the lines of a view tell it.
