@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -120,7 +121,7 @@ func ctxType() *builtin.Type {
 }
 
 // runDeferred calls what the step deferred, the last one first, even if the
-// step was cancelled. It returns the first error.
+// step was cancelled. It returns what went wrong.
 func (c *stepCtx) runDeferred(ctx context.Context) error {
 	c.mu.Lock()
 	fns := c.deferred
@@ -131,11 +132,14 @@ func (c *stepCtx) runDeferred(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deferTimeout)
 	defer cancel()
-	var first error
+	var errs []error
 	for i := len(fns) - 1; i >= 0; i-- {
-		if _, err := c.run.engine.threads.Call(ctx, c.scope.Step+" (deferred)", fns[i], nil, nil); err != nil && first == nil {
-			first = err
+		if _, err := c.run.engine.threads.Call(ctx, c.scope.Step+" (deferred)", fns[i], nil, nil); err != nil {
+			errs = append(errs, err)
 		}
 	}
-	return first
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
 }
