@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -19,7 +20,8 @@ func (a *app) labFaultCmd() *cobra.Command {
 		Short: "Make parts of the lab go wrong, to see what a recipe does then",
 		Long: "A fault says which requests, commands, pushes or downloads go wrong, and how. Each acts once if it says nothing\n" +
 			"else: skip lets some pass first, count says how often it acts (-1 is always), chance at how many of 100. What\n" +
-			"matches gets the first fault that isn't used up. `gsrun lab fault add PART --help` lists the fields of a part.",
+			"matches gets the first fault that isn't used up. The states of a host, such as mute, no_sudo or full_disk, last\n" +
+			"until they are cleared. `gsrun lab fault add PART --help` lists the fields of a part.",
 		Example: `  gsrun lab fault add openstack '{"method": "POST", "path": "/networks", "reset": "after"}'
   gsrun lab fault add host '{"host": "*-seed", "command": "kubeadm", "drop": "output"}'
   gsrun lab fault add kubernetes '{"method": "PATCH", "status": 409, "count": 3}'
@@ -83,7 +85,7 @@ func (a *app) labFaultAdd(p lab.Part) *cobra.Command {
 
 func labFaultList() *cobra.Command {
 	var output string
-	c := &cobra.Command{Use: "list", Short: "List the faults, and how often each acted", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	c := &cobra.Command{Use: "list", Short: "List the faults, and how often each acted", Long: "List the faults, and how often each acted; - is for what lasts until it is cleared and isn't counted.", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		if output != "plain" && output != "json" {
 			return fault.New(fault.Invalid, "--output: %q is none of plain, json", output)
 		}
@@ -109,7 +111,11 @@ func labFaultList() *cobra.Command {
 			if err != nil {
 				return fault.Wrap("showing", f.ID, err)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", f.ID, f.Part, f.Hits, spec)
+			hits := strconv.Itoa(f.Hits)
+			if f.Uncounted {
+				hits = "-"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.ID, f.Part, hits, spec)
 		}
 		return w.Flush()
 	}}

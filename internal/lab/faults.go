@@ -37,6 +37,8 @@ type Injected struct {
 	ID   string         `json:"id"`
 	Hits int            `json:"hits"` // how often it acted
 	Spec map[string]any `json:"spec"` // its other fields
+	// Uncounted says that it lasts, and that how often it was felt isn't known.
+	Uncounted bool `json:"uncounted,omitempty"`
 }
 
 // A Part of a lab can be told to go wrong.
@@ -119,25 +121,58 @@ func (p Part) Fields() []Field {
 		if doc == "" { // what only the lab says
 			continue
 		}
-		kind := "text"
-		switch f.Type.Kind() {
-		case reflect.Int:
-			kind = "whole number"
-		case reflect.Bool:
-			kind = "true or false"
-		case reflect.Map:
-			kind = "texts by name"
-		}
-		out = append(out, Field{name, kind, doc})
+		out = append(out, Field{name, typeName(f.Type), doc})
 	}
 	return out
 }
 
+// typeName says what a field of that type takes.
+func typeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int:
+		return "whole number"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Map:
+		return "texts by name"
+	}
+	return "text"
+}
+
+// withArticle puts "a" before what is one thing.
+func withArticle(kind string) string {
+	if kind == "text" || kind == "whole number" {
+		return "a " + kind
+	}
+	return kind
+}
+
+// jsonName names a JSON value as json.UnmarshalTypeError does, for people.
+func jsonName(value string) string {
+	kind, literal, _ := strings.Cut(value, " ")
+	switch {
+	case kind == "bool":
+		return "true or false"
+	case kind == "string":
+		return "a text"
+	case kind == "array":
+		return "a list"
+	case kind == "object":
+		return "an object"
+	case literal != "":
+		return literal
+	}
+	return "a number"
+}
+
 // check returns an error of kind Invalid for a field that the part's faults
-// don't have.
+// don't have, or that holds what it doesn't take.
 func (p Part) check(raw []byte) error {
 	var spec map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &spec); err != nil {
+	var mistyped *json.UnmarshalTypeError
+	if err := json.Unmarshal(raw, &spec); errors.As(err, &mistyped) {
+		return fault.Hinted(fault.Invalid, `write it as in {"count": 2}`, "a fault is a JSON object, not %s", jsonName(mistyped.Value))
+	} else if err != nil {
 		return fault.Hinted(fault.Invalid, `write it as in {"count": 2}`, "a fault is a JSON object: %v", err)
 	}
 	var known []string
@@ -148,6 +183,10 @@ func (p Part) check(raw []byte) error {
 		if !slices.Contains(known, name) {
 			return fault.Hinted(fault.Invalid, "it has "+strings.Join(known, ", "), "a fault of %s has no field %q", p.Name, name)
 		}
+	}
+	if err := json.Unmarshal(raw, reflect.New(reflect.TypeOf(p.fault)).Interface()); errors.As(err, &mistyped) {
+		return fault.Hinted(fault.Invalid, "see gsrun lab fault add "+p.Name+" --help",
+			"the field %q takes %s, not %s", mistyped.Field, withArticle(typeName(mistyped.Type)), jsonName(mistyped.Value))
 	}
 	return nil
 }
@@ -204,8 +243,10 @@ func (l *Lab) Faults() ([]Injected, error) {
 			i.ID, _ = s["id"].(string)
 			hits, _ := s["hits"].(float64)
 			i.Hits = int(hits)
+			i.Uncounted, _ = s["uncounted"].(bool)
 			delete(s, "id")
 			delete(s, "hits")
+			delete(s, "uncounted")
 			out = append(out, i)
 		}
 	}

@@ -105,6 +105,26 @@ func (l *lab) try(t *testing.T, door *effect.Door, lines ...string) error {
 	return err
 }
 
+// TestProgramDropped breaks the connection of a script at a program that it
+// starts, which the command line doesn't name.
+func TestProgramDropped(t *testing.T) {
+	l := newLab(t)
+	if _, err := l.fleet.Inject(hosts.Fault{Host: "gw", Command: "^uname -r", Drop: hosts.OnOutput}); err != nil {
+		t.Fatal(err)
+	}
+	err := l.try(t, nil, `gw.run(sh = "touch /srv/first; uname -r; touch /srv/second")`)
+	if fault.KindOf(err) != fault.Failed || !strings.Contains(err.Error(), "while the command was running") {
+		t.Errorf("got %v (%s)", err, fault.KindOf(err))
+	}
+	if hits := l.fleet.Faults()[0].Hits; hits != 1 {
+		t.Errorf("%d hits", hits)
+	}
+	m := l.gateway.System().Machine
+	if !m.Exists("/srv/first") || m.Exists("/srv/second") {
+		t.Error("it wasn't broken in its middle")
+	}
+}
+
 // TestRefusedForGood has every connection break: it is tried as often as the
 // door says, and told.
 func TestRefusedForGood(t *testing.T) {

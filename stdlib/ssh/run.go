@@ -41,7 +41,7 @@ func runFunc() builtin.Func {
 		Example: `host.run(["kubeadm", "init", "--config", "/etc/kubernetes/init.yaml"], creates = "/etc/kubernetes/admin.conf", timeout = "10m")
 version = host.run(["uname", "-r"], readonly = True).stdout.strip()`,
 		Effect:   builtin.Changes,
-		Errors:   []fault.Kind{fault.Failed, fault.NotFound, fault.Timeout, fault.Unreachable, fault.Denied, fault.Invalid},
+		Errors:   []fault.Kind{fault.Failed, fault.NotFound, fault.Timeout, fault.Limit, fault.Unreachable, fault.Denied, fault.Invalid},
 		Defaults: runArgs{Timeout: 10 * time.Minute, OutputLimit: 4 << 20},
 		Run:      run,
 	})

@@ -29,9 +29,12 @@ const (
 	AfterEffect  Moment = "after"  // all of it has run, the answer is lost
 )
 
-// A Drop breaks the connection of the next commands that match.
+// A Drop breaks the connection of the next commands that match: those whose
+// command line does, or that start a program which does, such as a line of the
+// script that they read. The moment is then that program's, and the rest of the
+// script is killed.
 type Drop struct {
-	Command string // a regular expression; "" is every command
+	Command string // a regular expression; "" is every command line
 	When    Moment
 	Count   int  // how many times; 0 is once
 	Reboot  bool // the host reboots at that moment, too
@@ -109,8 +112,10 @@ func (h *Host) ChangeHostKeys() error {
 	return nil
 }
 
-// takeDrop returns the drop that a command falls under, and counts it.
-func (h *Host) takeDrop(command string) *Drop {
+// takeDrop returns the drop that a command line or program falls under, and
+// counts it. met holds the ids of the faults that the command has met before,
+// at its command line or an earlier program: each decides on a command once.
+func (h *Host) takeDrop(command string, met map[string]bool) *Drop {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, d := range h.faults.Drops {
@@ -127,9 +132,29 @@ func (h *Host) takeDrop(command string) *Drop {
 		h.faults.Drops = drops
 		return &d
 	}
-	f := h.fleet.faults.Take(func(f *Fault) bool { return f.Drop != "" && f.matches(h) && f.command.MatchString(command) })
+	f := h.fleet.faults.Take(func(f *Fault) bool {
+		if f.Drop == "" || met[f.ID] || !f.matches(h) || !f.command.MatchString(command) {
+			return false
+		}
+		met[f.ID] = true
+		return true
+	})
 	if f == nil {
 		return nil
 	}
 	return &Drop{When: f.Drop, Reboot: f.Reboot}
+}
+
+// hit counts that an injected fault which lasts was felt.
+func (h *Host) hit(which func(*Fault) bool) {
+	h.fleet.faults.Take(func(f *Fault) bool { return which(f) && f.matches(h) })
+}
+
+// refuseSudo tells whether sudo asks for a password now, and counts it.
+func (h *Host) refuseSudo() bool {
+	if !h.health().NoSudo {
+		return false
+	}
+	h.hit(func(f *Fault) bool { return f.NoSudo })
+	return true
 }

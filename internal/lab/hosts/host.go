@@ -66,7 +66,7 @@ func newHost(f *Fleet, spec Spec) (*Host, error) {
 		MemoryMB: spec.MemoryMB, CPUs: spec.CPUs, Clock: f.cfg.Clock, HostKeys: authorized(keys, spec.Hostname),
 		Egress:     func() bool { return f.cfg.Egress != nil && f.cfg.Egress(spec.ID) },
 		Dial:       h.dial,
-		RefuseSudo: func() bool { return h.health().NoSudo },
+		RefuseSudo: h.refuseSudo,
 		Reboot:     h.rebootItself,
 		Console:    h.console.print,
 	}

@@ -14,21 +14,22 @@ type Fault struct {
 	ID   string `json:"id" doc:"name to clear it by; made up if empty"`
 	Host string `json:"host,omitempty" doc:"pattern of the host's name, such as *-gateway; all hosts if empty"`
 
-	Command string `json:"command,omitempty" doc:"regular expression, searched in the command line; any command if empty"`
-	Drop    Moment `json:"drop,omitempty" doc:"before, output or after: when a command's connection breaks: before it runs, at its first output, or once all of it has run"`
+	Command string `json:"command,omitempty" doc:"regular expression, searched in the command line and in that of each program that it, or its script, starts; any command if empty"`
+	Drop    Moment `json:"drop,omitempty" doc:"before, output or after: when the connection breaks: before what matches runs, at its first output, or once all of it has run; the rest of a script is killed"`
 	Reboot  bool   `json:"reboot,omitempty" doc:"the host reboots at that moment"`
-	Skip    int    `json:"skip,omitempty" doc:"matching commands to let pass first"`
+	Skip    int    `json:"skip,omitempty" doc:"matching commands to let pass first; one that starts several programs that match counts once"`
 	Count   int    `json:"count,omitempty" doc:"how many commands; 0 is one, -1 all"`
 	Chance  int    `json:"chance,omitempty" doc:"at how many of 100 matching commands; 0 is all"`
 
-	Refuse   bool `json:"refuse,omitempty" doc:"nothing listens on the SSH port"`
-	Mute     bool `json:"mute,omitempty" doc:"connections are accepted, but no banner comes"`
-	NoSudo   bool `json:"no_sudo,omitempty" doc:"sudo asks for a password"`
-	FullDisk bool `json:"full_disk,omitempty" doc:"no write fits"`
-	ReadOnly bool `json:"read_only,omitempty" doc:"the disk can't be changed"`
-	DelayMS  int  `json:"delay_ms,omitempty" doc:"wait before each packet, both ways"`
+	Refuse   bool `json:"refuse,omitempty" doc:"until cleared: nothing listens on the SSH port"`
+	Mute     bool `json:"mute,omitempty" doc:"until cleared: connections are accepted, but no banner comes"`
+	NoSudo   bool `json:"no_sudo,omitempty" doc:"until cleared: sudo asks for a password"`
+	FullDisk bool `json:"full_disk,omitempty" doc:"until cleared: no write fits"`
+	ReadOnly bool `json:"read_only,omitempty" doc:"until cleared: the disk can't be changed"`
+	DelayMS  int  `json:"delay_ms,omitempty" doc:"until cleared: wait before each packet, both ways"`
 
-	Hits int `json:"hits"` // how many commands it broke
+	Hits      int  `json:"hits"`                // how many commands it broke, connections it muted, calls of sudo it refused
+	Uncounted bool `json:"uncounted,omitempty"` // it lasts, and nobody can say how often it was felt
 
 	command *regexp.Regexp
 }
@@ -67,6 +68,13 @@ func (fl *Fleet) Inject(f Fault) (string, error) {
 		return "", fault.New(fault.Invalid, "drop is about commands, and the rest lasts until it is cleared: give two faults")
 	case f.Drop == "" && !f.lasts():
 		return "", fault.New(fault.Invalid, "the fault does nothing: give drop, reboot, refuse, mute, no_sudo, full_disk, read_only or delay_ms")
+	}
+	if f.lasts() {
+		if f.Command != "" || f.Skip != 0 || f.Count > 0 || f.Chance != 0 {
+			return "", fault.New(fault.Invalid, "command, skip, count and chance are about drop; the rest lasts until it is cleared")
+		}
+		f.Count = -1
+		f.Uncounted = !f.Mute && !f.NoSudo
 	}
 	id := fl.faults.Add(f)
 	fl.feel()

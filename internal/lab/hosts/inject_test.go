@@ -3,6 +3,7 @@ package hosts_test
 import (
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,76 @@ func TestInjectedDrops(t *testing.T) {
 	}
 	if n := r.fleet.ClearFaults(""); n != 2 {
 		t.Errorf("%d were cleared", n)
+	}
+}
+
+// TestInjectedDropsInScripts breaks a script, which comes by the standard input,
+// at a program that it starts.
+func TestInjectedDropsInScripts(t *testing.T) {
+	const line = "exec sudo -n sh -s"
+	for when, want := range map[hosts.Moment]string{hosts.BeforeEffect: "first\n", hosts.OnOutput: "begun\nfirst\n", hosts.AfterEffect: "begun\nended\nfirst\n"} {
+		t.Run(string(when), func(t *testing.T) {
+			r := newRig(t, hosts.Config{})
+			if got := run(t, r.dial(), "cat > work && chmod +x work && mkdir left", "#!/bin/sh\ntouch left/begun\necho said\ntouch left/ended\n"); got.code != 0 {
+				t.Fatalf("%+v", got)
+			}
+			r.inject(hosts.Fault{Host: "gw", Command: "work now", Drop: when, Skip: 1})
+			// Neither a text in the script nor what a shell is given runs as a program.
+			if got := run(t, r.dial(), line, "echo work now; sh -c ': work now'; env ./work later\n"); got.code != 0 || r.fleet.Faults()[0].Skip != 1 {
+				t.Fatalf("%+v, %+v", got, r.fleet.Faults())
+			}
+			if got := run(t, r.dial(), line, "env ./work now; ./work now; rm left/*\n"); got.code != 0 { // the one that is let pass
+				t.Fatalf("%+v", got)
+			}
+			s, err := r.dial().NewSession()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Stdin = strings.NewReader("touch left/first\nsaid=$(./work now) || true\ntouch left/next\n")
+			var exit *ssh.ExitError
+			if err := s.Run(line); err == nil || errors.As(err, &exit) {
+				t.Errorf("it had an answer: %v", err)
+			}
+			if got := ok(t, r.dial(), "ls left"); got != want {
+				t.Errorf("left %q, want %q", got, want)
+			}
+			if f := r.fleet.Faults()[0]; f.Hits != 1 {
+				t.Errorf("%d hits", f.Hits)
+			}
+			eventually(t, "the log to tell of it", func() bool {
+				return slices.ContainsFunc(r.fleet.Commands(0), func(c hosts.Command) bool { return c.Dropped && c.Command == line })
+			})
+		})
+	}
+}
+
+// TestHitsOfStates counts how often a state was felt, where that can be told.
+func TestHitsOfStates(t *testing.T) {
+	r := newRig(t, hosts.Config{})
+	c := r.dial()
+	r.inject(hosts.Fault{Host: "gw", NoSudo: true})
+	r.inject(hosts.Fault{Host: "gw", ReadOnly: true})
+	r.inject(hosts.Fault{Host: "nobody", NoSudo: true})
+	for range 2 {
+		if got := run(t, c, "sudo -n id", ""); got.code != 1 {
+			t.Errorf("%+v", got)
+		}
+	}
+	r.inject(hosts.Fault{Host: "gw", Mute: true})
+	conn, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	eventually(t, "the connection to be counted", func() bool { return r.fleet.Faults()[3].Hits == 1 })
+	all := r.fleet.Faults()
+	for i, want := range []struct {
+		hits      int
+		uncounted bool
+	}{{2, false}, {0, true}, {0, false}, {1, false}} {
+		if all[i].Hits != want.hits || all[i].Uncounted != want.uncounted || all[i].Count != -1 {
+			t.Errorf("fault %d: %+v", i, all[i])
+		}
 	}
 }
 
@@ -117,7 +188,8 @@ func TestInjectedStates(t *testing.T) {
 
 func TestBadFaults(t *testing.T) {
 	r := newRig(t, hosts.Config{})
-	for _, f := range []hosts.Fault{{}, {Command: "("}, {Host: "[", Refuse: true}, {Drop: "never"}, {Drop: hosts.OnOutput, Mute: true}} {
+	for _, f := range []hosts.Fault{{}, {Command: "("}, {Host: "[", Refuse: true}, {Drop: "never"}, {Drop: hosts.OnOutput, Mute: true},
+		{Mute: true, Count: 2}, {NoSudo: true, Command: "sudo"}} {
 		if _, err := r.fleet.Inject(f); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%+v: %v", f, err)
 		}

@@ -139,7 +139,8 @@ func (s *session) run() {
 // exec runs a command line by the user's shell, or the shell on the channel's input.
 func (s *session) exec(command string) {
 	h := s.host
-	drop := h.takeDrop(command)
+	w := &dropWatch{s: s, met: make(map[string]bool)}
+	drop := h.takeDrop(command, w.met)
 	if drop != nil && drop.When == BeforeEffect {
 		s.drop(drop)
 		return
@@ -173,11 +174,19 @@ func (s *session) exec(command string) {
 	if _, err := h.sys.FS.Stat(u.Cred, login.Dir, true); err != nil {
 		login.Dir = "/"
 	}
-	code, err := login.Run(s.ctx, machine.Cmd{Args: args, Env: env, Stdin: in, Stdout: out, Stderr: errOut})
+	ctx := s.ctx
+	if drop == nil {
+		w.login = login.PID
+		ctx = machine.WithWatch(ctx, w.begins)
+	}
+	code, err := login.Run(ctx, machine.Cmd{Args: args, Env: env, Stdin: in, Stdout: out, Stderr: errOut})
 	if err != nil {
 		code = 1
 	}
 	h.sys.WaitReleased(s.ctx, out, errOut)
+	if drop == nil {
+		drop = w.taken()
+	}
 	var sig machine.Signal
 	if s.ctx.Err() != nil {
 		errors.As(context.Cause(s.ctx), &sig)

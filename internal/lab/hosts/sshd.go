@@ -32,6 +32,7 @@ func (h *Host) sshd(conn net.Conn) {
 	keys := h.keys
 	h.mu.Unlock()
 	if mute {
+		h.hit(func(f *Fault) bool { return f.Mute })
 		// Accepted, but nobody answers.
 		_, _ = io.Copy(io.Discard, conn)
 		return

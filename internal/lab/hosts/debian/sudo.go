@@ -57,7 +57,7 @@ func (s *System) sudo(ctx context.Context, p *machine.Proc) int {
 		return p.Fail(1, "you do not exist in the passwd database")
 	}
 	may, free := s.rights(me)
-	refused := s.Config.RefuseSudo != nil && s.Config.RefuseSudo() && p.Cred.UID != 0
+	refused := p.Cred.UID != 0 && s.Config.RefuseSudo != nil && s.Config.RefuseSudo()
 	switch {
 	case (refused || may && !free) && o.Has("n"):
 		return p.Fail(1, "a password is required")

@@ -52,7 +52,8 @@ type Config struct {
 	KubeadmReset func(ctx context.Context) error
 	// Kubectl answers a kubectl command line that got past the flags known here.
 	Kubectl func(ctx context.Context, kubeconfig []byte, args []string) (stdout string, err error)
-	// RefuseSudo tells whether sudo is broken now.
+	// RefuseSudo tells whether sudo is broken now; it is asked by each that
+	// would run.
 	RefuseSudo func() bool
 	// Reboot is called when the host is told to reboot or, with halt, to power off.
 	Reboot func(halt bool)

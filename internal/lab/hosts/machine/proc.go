@@ -143,6 +143,19 @@ func (p *Proc) Run(ctx context.Context, cmd Cmd) (int, error) {
 	return m.run(ctx, child, prog, cmd.Started), nil
 }
 
+// A Watch is called with each process that runs an executable, before its
+// program does; it may change the process's streams. What it returns is called
+// once the program has run.
+type Watch func(p *Proc) (ended func())
+
+type watchKey struct{}
+
+// WithWatch returns a context whose processes w is called with, but for those
+// that are detached. Several goroutines may call w at once.
+func WithWatch(ctx context.Context, w Watch) context.Context {
+	return context.WithValue(ctx, watchKey{}, w)
+}
+
 // run is the life of a process.
 func (m *Machine) run(ctx context.Context, p *Proc, prog Program, started func(*Proc)) int {
 	ctx, p.cancel = context.WithCancelCause(ctx)
@@ -167,7 +180,15 @@ func (m *Machine) run(ctx context.Context, p *Proc, prog Program, started func(*
 	if started != nil {
 		started(p)
 	}
-	code := m.call(ctx, p, prog)
+	ended := func() {}
+	if watch, ok := ctx.Value(watchKey{}).(Watch); ok && p.File != "" {
+		ended = watch(p)
+	}
+	code := 0
+	if ctx.Err() == nil { // the watch may have ended it
+		code = m.call(ctx, p, prog)
+	}
+	ended()
 	if ctx.Err() != nil {
 		return 128 + int(p.signal(ctx))
 	}
