@@ -21,7 +21,7 @@ type attemptArgs struct {
 // attempt calls a function and returns how it ended.
 func (l *language) attempt(ctx context.Context, a attemptArgs) (any, error) {
 	thread := builtin.Thread(ctx)
-	inner, doubt := effect.WithDoubt(builtin.Context(thread))
+	inner, doubt := effect.WithAttempt(builtin.Context(thread))
 	outer := builtin.Context(thread)
 	builtin.SetContext(thread, inner)
 	v, err := starlark.Call(thread, a.Fn, nil, nil)
@@ -43,8 +43,7 @@ func (l *language) attempt(ctx context.Context, a attemptArgs) (any, error) {
 	}
 	err = l.threads.Explain(err)
 	kind := fault.KindOf(err)
-	switch kind {
-	case fault.Deferred, fault.Cancelled, fault.Locked, fault.Limit, fault.Internal, fault.Drift:
+	if !effect.Attemptable(kind) {
 		return nil, err
 	}
 	if s := effect.From(ctx); s != nil {
@@ -109,7 +108,7 @@ type waitArgs struct {
 	What     string            `star:"what,required" doc:"What is waited for, for people."`
 	Until    starlark.Callable `star:"until,required" doc:"Function without arguments; its first true result ends the wait."`
 	Timeout  time.Duration     `star:"timeout" doc:"How long to wait at most."`
-	Interval time.Duration     `star:"interval" doc:"Pause between two calls."`
+	Interval time.Duration     `star:"interval" doc:"Longest pause between two calls; the first pauses are shorter, from an eighth of it."`
 }
 
 // wait calls a function until its result is true.

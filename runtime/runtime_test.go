@@ -395,6 +395,44 @@ func TestAttemptInAPlan(t *testing.T) {
 	}
 }
 
+// TestAttemptsAreNoFailures: what an attempt catches doesn't count as failed,
+// unless it can't be caught.
+func TestAttemptsAreNoFailures(t *testing.T) {
+	h := newHarness(t, "x.star", `
+def a():
+    """A."""
+    attempt(lambda: world.thing("bad"))
+    attempt(lambda: parallel(["bad"], world.thing))
+    world.thing("good")
+
+main = recipe(steps = [a])
+`)
+	failure := fault.New(fault.Denied, "not allowed")
+	h.w.fail = func(name string) error {
+		if name == "bad" {
+			return failure
+		}
+		return nil
+	}
+	_, door, _, err := h.run(t.Context(), effect.Apply, "x.star")
+	if c := door.Counts(); err != nil || c.Failed != 0 || c.Created != 1 {
+		t.Errorf("%v, %+v", err, c)
+	}
+	caught := 0
+	for _, e := range h.events {
+		if e.Kind == effect.OpEnd && e.Err != nil && e.Attempt {
+			caught++
+		}
+	}
+	if caught != 2 {
+		t.Errorf("%d failures are told as caught", caught)
+	}
+	failure = fault.New(fault.Drift, "changed since")
+	if _, door, _, err := h.run(t.Context(), effect.Apply, "x.star"); err == nil || door.Counts().Failed != 1 {
+		t.Errorf("drift: %v, %+v", err, door.Counts())
+	}
+}
+
 func TestFailureLetsOthersEnd(t *testing.T) {
 	h := newHarness(t, "x.star", `
 def bad():

@@ -178,13 +178,14 @@ func (d *Door) do(ctx context.Context, s *Scope, op Op) (State, error) {
 		if !strings.HasPrefix(err.Error(), t.String()+":") && !strings.HasPrefix(err.Error(), t.String()+" ") {
 			err = fault.Wrap("", t.String(), err)
 		}
-		if fault.KindOf(err) != fault.Cancelled {
+		attempted := caught(ctx, err)
+		if fault.KindOf(err) != fault.Cancelled && !attempted {
 			d.mu.Lock()
 			d.counts.Failed++
 			d.mu.Unlock()
 		}
 		d.lose(t.Scope, err)
-		d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: changed, Err: err, Elapsed: d.Clock.Now().Sub(start)})
+		d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: changed, Err: err, Attempt: attempted, Elapsed: d.Clock.Now().Sub(start)})
 		return State{}, err
 	}
 }

@@ -36,6 +36,7 @@ type Event struct {
 	Err     error // already redacted
 	Elapsed time.Duration
 	Pos     string
+	Attempt bool // of OpEnd: Err is caught by an attempt of the recipe
 	Try     int  // of OpRetry: how many tries have failed
 	Ask     *Ask // of Asked and Answered
 }

@@ -176,6 +176,7 @@ func (m *model) endOp(e effect.Event) {
 	case kind == fault.Deferred:
 	case kind == fault.Cancelled:
 		add.stopped = 1
+	case e.Attempt:
 	case e.Err != nil:
 		add.failed = 1
 	case e.Change == nil || e.Change.Kind == effect.None:

@@ -187,6 +187,9 @@ func (t *teller) opEnd(e effect.Event) string {
 		case fault.Cancelled:
 			return t.opStopped(e, target)
 		}
+		if e.Attempt {
+			return t.line(e.Step, yellow, "attempt failed after "+took(e.Elapsed)+": "+withTarget(target, r.message))
+		}
 		t.count(e.Step, func(s *told) {
 			s.counts.failed++
 			s.failed = append(s.failed, r.message)

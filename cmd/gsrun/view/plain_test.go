@@ -96,6 +96,22 @@ func TestEchoes(t *testing.T) {
 	}
 }
 
+// What the recipe catches is told, but not as a failure of its step.
+func TestCaughtFailure(t *testing.T) {
+	events := []effect.Event{
+		{Kind: effect.OpEnd, Step: "a", Target: "cloud/port/p", Attempt: true, Err: fault.New(fault.Denied, "not allowed")},
+		{Kind: effect.OpEnd, Step: "a", Target: "cloud/port/q", Change: &effect.Change{Kind: effect.Create}},
+		{Kind: effect.StepEnd, Step: "a"},
+	}
+	_, got := show(t, Config{Kind: Plain}, events)
+	if want := "a: attempt failed after 0.0s: cloud/port/p: not allowed\na: created cloud/port/q (0.0s)\na: ok, 1 changed (0.0s)\n"; string(got) != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if out, _ := show(t, Config{Kind: JSON}, events); !strings.Contains(string(out), `"attempt":true`) {
+		t.Errorf("%s", out)
+	}
+}
+
 // A message of several lines is one line, without signs that only programmers
 // know.
 func TestMessagesOfSeveralLines(t *testing.T) {

@@ -29,6 +29,7 @@ type Record struct {
 	Elapsed *int64        `json:"elapsed_ms,omitempty"` // of kinds that end something
 	Pos     string        `json:"pos,omitempty"`        // file and line of the call
 	Try     int           `json:"try,omitempty"`        // of op_retry: how many tries have failed
+	Attempt bool          `json:"attempt,omitempty"`    // of op_end: the recipe catches the error
 	Ask     *AskRecord    `json:"ask,omitempty"`        // of asked and answered
 }
 
@@ -79,7 +80,7 @@ func (v *jsonView) Close() error { return v.sink.close() }
 
 func recordOf(e effect.Event, r *effect.Redactor) Record {
 	rec := Record{Time: stamp(e.Time), Kind: string(e.Kind), Step: r.String(e.Step), Target: r.String(e.Target),
-		Message: r.String(e.Message), Error: errorRecord(e.Err, r), Pos: r.String(e.Pos), Try: e.Try, Ask: askRecord(e.Ask, r)}
+		Message: r.String(e.Message), Error: errorRecord(e.Err, r), Pos: r.String(e.Pos), Try: e.Try, Attempt: e.Attempt, Ask: askRecord(e.Ask, r)}
 	if e.Change != nil {
 		rec.Change = changeRecord(*e.Change, r)
 	}
