@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -121,7 +120,7 @@ func ctxType() *builtin.Type {
 }
 
 // runDeferred calls what the step deferred, the last one first, even if the
-// step was cancelled. It returns what went wrong.
+// step was cancelled. It returns the first error.
 func (c *stepCtx) runDeferred(ctx context.Context) error {
 	c.mu.Lock()
 	fns := c.deferred
@@ -132,14 +131,11 @@ func (c *stepCtx) runDeferred(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deferTimeout)
 	defer cancel()
-	var errs []error
+	var first error
 	for i := len(fns) - 1; i >= 0; i-- {
-		if _, err := c.run.engine.threads.Call(ctx, c.scope.Step+" (deferred)", fns[i], nil, nil); err != nil {
-			errs = append(errs, err)
+		if _, err := c.run.engine.threads.Call(ctx, c.scope.Step+" (deferred)", fns[i], nil, nil); err != nil && first == nil {
+			first = err
 		}
 	}
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	return errors.Join(errs...)
+	return first
 }

@@ -85,8 +85,7 @@ type run struct {
 }
 
 // Run runs a recipe, or plans it if the door says so. The error is that of the
-// first step that failed, and names the others; the result lists the steps in
-// any case.
+// first step that failed; the result lists the steps in any case.
 func (e *Engine) Run(ctx context.Context, r *Recipe, o Options) (*Result, error) {
 	if o.Site.Values == nil {
 		o.Site.Values = effect.NewStruct(nil)
@@ -104,7 +103,7 @@ func (e *Engine) Run(ctx context.Context, r *Recipe, o Options) (*Result, error)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return &Result{Outputs: out, Steps: x.steps}, x.failed(err)
+	return &Result{Outputs: out, Steps: x.steps}, err
 }
 
 func (x *run) planning() bool { return x.opts.Door.Mode == effect.Plan }

@@ -206,14 +206,8 @@ func (in *inst) once(ctx context.Context, scope *effect.Scope, s *Step, item sta
 	if in.run.planning() && fault.KindOf(err) == fault.Deferred {
 		scope.Stop() // what is deferred comes after the part that isn't known
 	}
-	derr := fault.Wrap("running what was deferred by", "step "+s.Name, c.runDeferred(ctx))
-	switch {
-	case derr == nil:
-	case err == nil:
-		err = derr
-	case !in.run.stops(derr):
-		effect.Logf(ctx, "%v", derr)
-		err = fmt.Errorf("%w\n%v", err, derr)
+	if derr := c.runDeferred(ctx); derr != nil && err == nil {
+		err = fault.Wrap("running what was deferred by", "step "+s.Name, derr)
 	}
 	return v, err
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -208,6 +210,9 @@ func treeOf(name string) (tree, rel string, err error) {
 		rel = after
 	}
 	if filepath.IsAbs(rel) || strings.HasPrefix(rel, "../") {
+		if st, err := os.Stat(name); err == nil && !st.IsDir() {
+			return "", "", fault.New(fault.Invalid, "%s is no recipe: its name doesn't end in .star", name)
+		}
 		return "", "", fault.New(fault.Invalid, "there is no file %s", name)
 	}
 	cwd, err := os.Getwd()
@@ -226,16 +231,21 @@ func treeOf(name string) (tree, rel string, err error) {
 
 // siteValues is ctx.site: the values of the site, and its name.
 func siteValues(s *site.Site) starlark.Value {
-	fields := starlark.StringDict{"name": starlark.String("")}
+	fields := map[string]any{"name": ""}
 	if s != nil {
-		for k, v := range s.Values {
-			fields[k] = effect.ToStarlark(v)
-		}
-		fields["name"] = starlark.String(s.Name)
+		maps.Copy(fields, s.Values)
+		fields["name"] = s.Name
 	}
-	v := effect.NewStruct(fields)
-	v.Freeze()
-	return v
+	return effect.NewObject("ctx.site", fields).WithMissing(func(name string) error {
+		if s == nil {
+			return fault.Hinted(fault.Invalid, "give one with --site, or with --lab for the lab's", "there is no site, so ctx.site has no value %q", name)
+		}
+		hint := "add it under `values:` in site.yaml"
+		if near := builtin.Nearest(name, slices.Collect(maps.Keys(fields))); near != "" {
+			hint = "did you mean " + near + "? else " + hint
+		}
+		return fault.Hinted(fault.Invalid, hint, "the site has no value %q", name)
+	})
 }
 
 // runtimeSite is the site as the runtime sees it.

@@ -1,7 +1,6 @@
 // Package durable writes files so that a reader, or a machine that loses its
 // power, finds all of a file or nothing of it. What a function here did is on
-// disk when it returns, if it doesn't say otherwise. Errors are those of the
-// system.
+// disk when it returns. Errors are those of the system.
 package durable
 
 import (
@@ -16,13 +15,7 @@ import (
 // WriteFile makes the file at path have the content data, whether or not there
 // is one. Its folder must exist.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
-	return write(path, data, mode, os.Rename, true)
-}
-
-// SwapFile is WriteFile that doesn't wait for the disk: a reader finds the old
-// content or the new one, but after a loss of power there may be neither.
-func SwapFile(path string, data []byte, mode fs.FileMode) error {
-	return write(path, data, mode, os.Rename, false)
+	return write(path, data, mode, os.Rename)
 }
 
 // CreateFile makes a file at path with the content data unless there is one,
@@ -30,11 +23,8 @@ func SwapFile(path string, data []byte, mode fs.FileMode) error {
 // several that do so at once, in however many processes, all get that of the
 // first. Its folder must exist.
 func CreateFile(path string, data []byte, mode fs.FileMode) (stored []byte, created bool, err error) {
-	if stored, err = os.ReadFile(path); !errors.Is(err, fs.ErrNotExist) {
-		return stored, false, err
-	}
 	for range 3 {
-		err = write(path, data, mode, renameNew, true)
+		err = write(path, data, mode, renameNew)
 		if err == nil {
 			return data, true, nil
 		}
@@ -49,7 +39,7 @@ func CreateFile(path string, data []byte, mode fs.FileMode) (stored []byte, crea
 	return nil, false, err // a dangling symbolic link, say
 }
 
-func write(path string, data []byte, mode fs.FileMode, place func(from, to string) error, wait bool) error {
+func write(path string, data []byte, mode fs.FileMode, place func(from, to string) error) error {
 	f, err := Temp(filepath.Dir(path))
 	if err != nil {
 		return err
@@ -58,7 +48,7 @@ func write(path string, data []byte, mode fs.FileMode, place func(from, to strin
 	if _, err := f.Write(data); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	return commit(f, path, mode, place, wait)
+	return commit(f, path, mode, place)
 }
 
 // prefix begins the names of temporary files.
@@ -118,18 +108,15 @@ func lock(f *os.File, how int) error {
 // Commit gives f, a file that Temp made in the folder of path, its mode and the
 // name path. It closes f in any case.
 func Commit(f *os.File, path string, mode fs.FileMode) error {
-	return commit(f, path, mode, os.Rename, true)
+	return commit(f, path, mode, os.Rename)
 }
 
-func commit(f *os.File, path string, mode fs.FileMode, place func(from, to string) error, wait bool) error {
-	err := f.Chmod(mode)
-	if wait {
-		err = errors.Join(err, f.Sync())
-	}
+func commit(f *os.File, path string, mode fs.FileMode, place func(from, to string) error) error {
+	err := errors.Join(f.Chmod(mode), f.Sync())
 	if err == nil {
 		err = place(f.Name(), path) // before the lock ends with the file
 	}
-	if err := errors.Join(err, f.Close()); err != nil || !wait {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))

@@ -27,7 +27,7 @@ const (
 	Failed      Kind = "failed"      // it was done, and it failed: an exit status, a server in ERROR
 	Untrusted   Kind = "untrusted"   // a host key, digest, signature or certificate doesn't match
 	Cancelled   Kind = "cancelled"   // somebody asked to stop
-	Limit       Kind = "limit"       // a resource limit of the engine: steps, recursion, the disk of its journal
+	Limit       Kind = "limit"       // a resource limit of the engine: steps, recursion, output, the disk of its journal
 	Deferred    Kind = "deferred"    // a plan met a decision on a value not yet known
 	Drift       Kind = "drift"       // the world isn't as the plan being applied says
 	Locked      Kind = "locked"      // another run holds the lock, or took it over

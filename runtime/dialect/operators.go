@@ -126,6 +126,10 @@ func membership(name string, op syntax.Token) *starlark.Builtin {
 
 // amongTexts is `in` where secrets are compared with texts.
 func amongTexts(op syntax.Token, x, y starlark.Value) (starlark.Value, error) {
+	if _, isSecret := y.(*effect.Secret); isSecret {
+		return nil, fault.Hinted(fault.Invalid, "compare it as a whole, with ==, or search in a value that isn't secret",
+			"a secret can't be searched with `in`: the answer would tell a part of it")
+	}
 	it, ok := y.(starlark.Iterable)
 	if _, isDict := y.(*starlark.Dict); !ok || isDict {
 		return nil, fault.New(fault.Invalid, "a secret can be searched for in a list of texts only")

@@ -6,6 +6,7 @@ import (
 
 	"go.starlark.net/starlark"
 
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
@@ -138,6 +139,12 @@ func TestRefusedOfSecrets(t *testing.T) {
 			t.Errorf("%s: got %v, want an error", expr, v)
 		} else if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: the error shows the secret: %v", expr, err)
+		}
+	}
+	for _, expr := range []string{"'a' in s", "'a' not in s"} {
+		_, err := eval(t, expr)
+		if err == nil || !strings.Contains(err.Error(), "can't be searched") || !strings.Contains(fault.HintOf(err), "compare it as a whole") {
+			t.Errorf("%s: %v, hint %q", expr, err, fault.HintOf(err))
 		}
 	}
 	for _, call := range []string{"fail(s)", "fail('x', [s])", "fail(struct(a = s))", "print(s)"} {

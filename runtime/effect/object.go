@@ -15,8 +15,9 @@ const maxDepth = 100
 // An Object is what a primitive returns: named, read-only attributes. Recipes
 // read them with a dot, as those of a struct.
 type Object struct {
-	kind  string
-	attrs starlark.StringDict
+	kind    string
+	attrs   starlark.StringDict
+	missing func(name string) error // nil for what Starlark says
 }
 
 // NewObject returns an object of the named kind ("openstack.network") with the
@@ -28,6 +29,12 @@ func NewObject(kind string, attrs map[string]any) *Object {
 	}
 	d.Freeze()
 	return &Object{kind: kind, attrs: d}
+}
+
+// WithMissing returns o with an error of its own for an attribute that isn't
+// there.
+func (o *Object) WithMissing(missing func(name string) error) *Object {
+	return &Object{kind: o.kind, attrs: o.attrs, missing: missing}
 }
 
 func (o *Object) String() string {
@@ -50,8 +57,15 @@ func (o *Object) Hash() (uint32, error) {
 	return starlarkstruct.FromStringDict(starlark.String(o.kind), o.attrs).Hash()
 }
 
-// Attr returns the attribute, or nil if there is none.
-func (o *Object) Attr(name string) (starlark.Value, error) { return o.attrs[name], nil }
+// Attr returns the attribute. If there is none, it returns nil, or the error
+// that WithMissing gave.
+func (o *Object) Attr(name string) (starlark.Value, error) {
+	v, ok := o.attrs[name]
+	if !ok && o.missing != nil {
+		return nil, o.missing(name)
+	}
+	return v, nil
+}
 
 // AttrNames returns the names of the attributes, sorted.
 func (o *Object) AttrNames() []string {

@@ -183,14 +183,13 @@ func (h Holder) describe(age time.Duration) string {
 	return fmt.Sprintf("%s (run %s, since %s, last heartbeat %s ago)", h.Who, h.Run, h.Since.Format(time.RFC3339), max(age, 0).Round(time.Second))
 }
 
-// write makes the record say what l.holder says. It needn't outlast a loss of
-// power: what held the lock doesn't either.
+// write makes the record say what l.holder says.
 func (l *Lock) write() error {
 	data, err := json.Marshal(l.holder)
 	if err != nil {
 		return &fault.Error{Op: "taking lock", Target: l.path, Kind: fault.Internal, Err: err}
 	}
-	if err := durable.SwapFile(l.path, append(data, '\n'), 0o600); err != nil {
+	if err := durable.WriteFile(l.path, append(data, '\n'), 0o600); err != nil {
 		return unwritable("taking lock", l.path, err)
 	}
 	return nil
@@ -210,9 +209,6 @@ func readHolder(path string) (Holder, time.Time, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return Holder{}, time.Time{}, unwritable("reading lock", path, err)
-	}
-	if info.Size() == 0 { // the machine lost its power before it was on disk
-		return Holder{}, time.Time{}, fs.ErrNotExist
 	}
 	var h Holder
 	if err := json.NewDecoder(f).Decode(&h); err != nil {

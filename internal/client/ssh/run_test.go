@@ -273,13 +273,13 @@ func TestOutputLimit(t *testing.T) {
 	s, cfg := login(t, sshtest.Options{})
 	c := connect(t, cfg)
 	res, err := c.Run(bounded(t), ssh.Command{Script: "echo $$ >pid; yes", Limit: 1000})
-	want(t, err, fault.Failed, "more than 1000 bytes")
+	want(t, err, fault.Limit, "more than 1000 bytes")
 	if len(res.Stdout) != 1000 {
 		t.Errorf("kept %d bytes", len(res.Stdout))
 	}
 	awaitTrue(t, func() bool { return isGone(t, filepath.Join(s.Home, "pid")) })
 	_, err = c.Run(bounded(t), ssh.Command{Script: "printf 12345 >&2", Limit: 4})
-	want(t, err, fault.Failed, "more than 4 bytes")
+	want(t, err, fault.Limit, "more than 4 bytes")
 }
 
 func TestOutputIsStreamed(t *testing.T) {
