@@ -23,7 +23,7 @@ func (a *app) labFaultCmd() *cobra.Command {
 			"matches gets the first fault that isn't used up. The states of a host, such as mute, no_sudo or full_disk, last\n" +
 			"until they are cleared. `gsrun lab fault add PART --help` lists the fields of a part.",
 		Example: `  gsrun lab fault add openstack '{"method": "POST", "path": "/networks", "reset": "after"}'
-  gsrun lab fault add host '{"host": "*-seed", "command": "kubeadm", "drop": "output"}'
+  gsrun lab fault add host '{"host": "*-seed", "command": "^kubeadm init", "drop": "output"}'
   gsrun lab fault add kubernetes '{"method": "PATCH", "status": 409, "count": 3}'
   gsrun lab fault add git '{"race": "late"}'
   gsrun lab fault list
