@@ -179,6 +179,19 @@ func (r *Recipe) complete(values starlark.StringDict, errs *problems, missing fu
 	return errs.err()
 }
 
+// CheckInput returns an error if the recipe has no input of that name, or one
+// that can't be v.
+func (r *Recipe) CheckInput(name string, v starlark.Value) error {
+	in := r.input(name)
+	if in == nil {
+		return r.unknownInput(name, "")
+	}
+	if _, err := in.Check(v); err != nil {
+		return fault.Hinted(fault.Invalid, fault.HintOf(err), "%s: %v", name, err)
+	}
+	return nil
+}
+
 func (r *Recipe) input(name string) *Input {
 	for _, in := range r.Inputs {
 		if in.Name == name {

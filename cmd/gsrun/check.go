@@ -59,10 +59,8 @@ func (a *app) check(cmd *cobra.Command, name string, p place) error {
 	if err != nil {
 		return explain(e, err)
 	}
-	if s != nil {
-		if err := checkSiteInputs(r, s.InputsOf(r.Path)); err != nil {
-			return err
-		}
+	if err := checkSiteInputs(r, s); err != nil {
+		return err
 	}
 	if err := a.reserved(r); err != nil {
 		return err
@@ -81,19 +79,6 @@ func (a *app) check(cmd *cobra.Command, name string, p place) error {
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s\n", name, plural(len(r.Inputs), "input"), plural(countSteps(r), "step"))
 	return nil
-}
-
-// checkSiteInputs checks what a site says for the inputs of a recipe; that
-// others are missing is for a run to say.
-func checkSiteInputs(r *runtime.Recipe, inputs map[string]any) error {
-	given := make(map[string]string)
-	for _, in := range r.Inputs {
-		if in.Default == nil && inputs[in.Name] == nil {
-			return nil
-		}
-	}
-	_, err := r.ResolveInputs(given, inputs)
-	return err
 }
 
 // countSteps counts the steps of a recipe and of those that it uses.

@@ -108,6 +108,9 @@ func (x *session) inputs(given map[string]string) (starlark.StringDict, error) {
 			given[in.Name] = kind + ":" + abs
 		}
 	}
+	if err := checkSiteInputs(x.recipe, x.site); err != nil {
+		return nil, err
+	}
 	inputs, err := x.recipe.ResolveInputs(given, x.site.InputsOf(x.recipe.Path))
 	if err != nil {
 		return nil, err

@@ -132,7 +132,10 @@ func findRecipe(name string, s *site.Site) (source, error) {
 		return source{}, &fault.Error{Op: "reading the embedded recipes", Kind: fault.Internal, Err: err}
 	}
 	src.layers = append(src.layers, runtime.Layer{Name: "embedded", Prefix: "(embedded)", Recipes: recipes.FS, Files: files, FilesAt: "(embedded)/files"})
-	return src, src.check(name)
+	if err := src.check(name); err != nil {
+		return src, err
+	}
+	return src, src.knownRecipes(s)
 }
 
 // check returns an error if no layer has the recipe. The hint is what was

@@ -10,9 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -44,6 +41,7 @@ type Site struct {
 	Dir string `yaml:"-"`
 
 	declared map[string]string // file and line of each source of a secret
+	lines    map[string]int    // of what the file says: "inputs.gateway.cidr"
 }
 
 // Secrets say where secrets come from and who can read those that are kept.
@@ -77,34 +75,22 @@ type Limits struct {
 	Deletes int `yaml:"deletes,omitempty"`
 }
 
-// names are those that fit every system that they become part of.
-var names = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$`)
-
 // Load reads the site in the folder dir.
 func Load(dir string) (*Site, error) {
 	path := filepath.Join(dir, FileName)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.Hinted(fault.Invalid, "a site is a folder with a site.yaml; the least it says is `name: NAME`", "%s is no site: it has no %s", dir, FileName)
+		return nil, fault.Hinted(fault.Invalid, "a site is a folder with a site.yaml; "+least, "%s is no site: it has no %s", dir, FileName)
 	}
 	if err != nil {
 		return nil, &fault.Error{Op: "reading site", Target: path, Kind: fault.Invalid, Err: err}
 	}
 	s := &Site{Dir: dir, declared: sourceLines(path, data)}
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
-	if err := d.Decode(s); err != nil {
-		return nil, &fault.Error{Op: "reading site", Target: path, Kind: fault.Invalid, Err: errors.New(strings.ReplaceAll(err.Error(), " in type site.Site", "")),
-			Hint: "it may say name, state, clouds, values, inputs, secrets, artifacts and limits"}
+	r := &reader{path: path, lines: make(map[string]int), shallow: map[string]bool{"inputs": true}}
+	if err := r.read(data, s); err != nil {
+		return nil, err
 	}
-	for what, values := range map[string]any{"values": s.Values, "inputs": s.Inputs} {
-		if err := checkData(what, values); err != nil {
-			return nil, &fault.Error{Op: "reading site", Target: path, Kind: fault.Invalid, Err: err, Hint: "write it in quotes"}
-		}
-	}
-	if !names.MatchString(s.Name) {
-		return nil, fault.Hinted(fault.Invalid, "use lower-case letters, digits and dashes, at most 32", "%s: name %q doesn't fit", path, s.Name)
-	}
+	s.lines = r.lines
 	return s, nil
 }
 
@@ -129,37 +115,14 @@ func sourceLines(path string, data []byte) map[string]string {
 // declared, by the secret's name.
 func (s *Site) Declared() map[string]string { return s.declared }
 
-// checkData returns an error where a value is none that a recipe could have: a
-// date, or a key that isn't a text.
-func checkData(where string, x any) error {
-	switch x := x.(type) {
-	case map[string]map[string]any:
-		for k, v := range x {
-			if err := checkData(where+"."+k, v); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		for k, v := range x {
-			if err := checkData(where+"."+k, v); err != nil {
-				return err
-			}
-		}
-	case []any:
-		for i, v := range x {
-			if err := checkData(fmt.Sprintf("%s[%d]", where, i), v); err != nil {
-				return err
-			}
-		}
-	case nil, bool, string, int, int64, uint64, float64:
-	case time.Time:
-		return fmt.Errorf("%s is a date", where)
-	case map[any]any:
-		return fmt.Errorf("%s has a key that is no text", where)
-	default:
-		return fmt.Errorf("%s is a %T", where, x)
+// At returns the file and line that say something, such as
+// "inputs.gateway.cidr"; "" if this site doesn't.
+func (s *Site) At(what string) string {
+	line := s.lines[what]
+	if line == 0 {
+		return ""
 	}
-	return nil
+	return fmt.Sprintf("%s:%d", filepath.Join(s.Dir, FileName), line)
 }
 
 // Find returns the nearest folder from dir upward that is a site, or "".
