@@ -88,10 +88,21 @@ func Close(modules []*builtin.Module) error {
 // Keepers returns the modules whose systems keep what recipes make, by the
 // module's name.
 func Keepers(modules []*builtin.Module) map[string]effect.Keeper {
-	out := make(map[string]effect.Keeper)
+	return receivers[effect.Keeper](modules)
+}
+
+// Safes returns the modules that keep what recipes make in the site's store, by
+// the module's name.
+func Safes(modules []*builtin.Module) map[string]effect.Safe {
+	return receivers[effect.Safe](modules)
+}
+
+// receivers returns the instances of modules that are a T, by the module's name.
+func receivers[T any](modules []*builtin.Module) map[string]T {
+	out := make(map[string]T)
 	for _, m := range modules {
-		if k, ok := m.Recv.(effect.Keeper); ok {
-			out[m.Name] = k
+		if r, ok := m.Recv.(T); ok {
+			out[m.Name] = r
 		}
 	}
 	return out

@@ -39,8 +39,9 @@ type belongings struct {
 	left  []view.Leftover
 	notes []string
 
-	unknown []string       // systems that the site no longer knows
-	stays   map[string]int // by system, how many things lie on what isn't deleted
+	unknown []string        // systems that the site no longer knows
+	inUse   []view.Leftover // what is left of the store for others
+	stays   map[string]int  // by system, how many things lie on what isn't deleted
 }
 
 func newBelongings(ctx context.Context, x *session, redactor *effect.Redactor) *belongings {
@@ -153,12 +154,19 @@ func (b *belongings) ownerOf(mark string) effect.Owner {
 }
 
 // worker returns the owner whose work something is. What bears no mark was met
-// in the recipe.
+// in the recipe, or a journal tells of it.
 func (b *belongings) worker(o effect.Owned) effect.Owner {
 	if o.Mark == "" {
 		for _, s := range b.met {
 			if s.Target == o.Maker() {
 				return s.Owner
+			}
+		}
+	}
+	if o.Mark == "" {
+		for _, m := range b.ledger.of(b.prefixes) {
+			if m.target == o.Target.String() {
+				return b.ownerOf(m.mark)
 			}
 		}
 	}
@@ -221,6 +229,11 @@ func (b *belongings) gather() error {
 	for _, scope := range slices.Sorted(maps.Keys(b.stays)) {
 		b.leave(scope, fmt.Sprintf("%d of the things there are as the recipe set them, and what they lie on isn't deleted", b.stays[scope]), "")
 	}
+	remembered, err := b.remembered()
+	if err != nil {
+		return err
+	}
+	b.owned = append(b.owned, remembered...)
 	b.unseen(listed, groups)
 	b.sort()
 	return nil
@@ -240,14 +253,18 @@ func (b *belongings) judge(s effect.Sighting) {
 	case o.Mark != "":
 		b.leave(name, "it is owned by "+o.Mark, "")
 		return
-	case !slices.ContainsFunc(b.ledger.of(b.prefixes), func(m made) bool { return m.target == name && (m.created || m.maybe) }):
-		b.leave(name, "no journal says that this recipe made it", "delete it by hand if nothing else needs it")
-		return
-	default:
-		if users := b.ledger.others(name, b.prefixes); len(users) > 0 {
-			b.leave(name, "recipe "+strings.Join(users, ", ")+" uses it, too", "destroy that first")
-			return
+	case !slices.ContainsFunc(b.ledger.of(b.prefixes), func(m made) bool { return m.target == name && m.claimed() }):
+		switch maker := b.ledger.makerOf(name); maker {
+		case "":
+			b.leave(name, "no journal says that this recipe made it", "delete it by hand if nothing else needs it")
+		case b.x.recipe.Path:
+			b.leave(name, "a recipe that this one no longer uses made it", "delete it by hand if nothing else needs it")
+		default:
+			b.leave(name, "recipe "+maker+" made it", "it goes when that is destroyed")
 		}
+		return
+	case b.needed(name):
+		return
 	}
 	b.owned = append(b.owned, o)
 }
@@ -280,10 +297,7 @@ func (b *belongings) unseen(listed map[string]bool, with map[string]*view.Along)
 		case module == "git":
 			b.leaveGit(m.target)
 		case keepers[module] != nil && module == "openstack":
-		case m.created || m.maybe || module == "ssh":
-			if module == "crypto" || module == "secret" {
-				system = m.target
-			}
+		case !kept(m.target) && (m.claimed() || module == "ssh"):
 			b.note(system + ", which earlier runs worked on")
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,7 @@ func (a *app) destroyRecipe(cmd *cobra.Command, args []string, f *destroyFlags) 
 		}
 		return nil
 	}
-	if len(d.b.owned) == 0 {
+	if len(d.b.owned) == 0 && len(d.uses) == 0 {
 		return nil
 	}
 	if err := d.allowed(); err != nil {
@@ -114,6 +115,7 @@ type destruction struct {
 
 	b      *belongings
 	others []effect.Other
+	uses   []string       // what others made and the site's store keeps: the recipe gives it up
 	left   []effect.Owned // what bore a mark when all was done
 }
 
@@ -143,7 +145,9 @@ func (d *destruction) find(ctx context.Context, inputs starlark.StringDict) erro
 			return err
 		}
 		d.b.owned = d.b.undeclared(d.b.owned)
-		d.b.with, d.b.left = nil, nil
+		d.b.with, d.b.left = nil, d.b.inUse
+	} else {
+		d.uses = d.b.ledger.uses(d.b.prefixes, d.x.recipe.Path)
 	}
 	d.others, err = d.b.others()
 	return err
@@ -161,7 +165,7 @@ func (d *destruction) quiet() *runFlags {
 // show lists what goes and what is left.
 func (d *destruction) show(args []string) error {
 	data := view.DestroyData{Recipe: d.x.recipe.Path, Site: d.x.site.Name, Undeclared: d.f.undeclared, Going: d.b.owned, With: d.b.with, Left: d.b.left,
-		Others: d.others, Notes: d.b.notes, Budget: d.x.budget(&d.f.runFlags)}
+		Uses: d.uses, Others: d.others, Notes: d.b.notes, Budget: d.x.budget(&d.f.runFlags)}
 	if d.f.confirm == "" {
 		data.Command = destroyCommand(args, d.x.site.Name, len(d.b.owned))
 	}
@@ -188,7 +192,11 @@ func destroyCommand(args []string, site string, n int) string {
 			words = append(words, shellWord(args[i]))
 		}
 	}
-	return strings.Join(append(words, "--confirm", shellWord(site), "--max-deletes", strconv.Itoa(n)), " ")
+	words = append(words, "--confirm", shellWord(site))
+	if n > 0 {
+		words = append(words, "--max-deletes", strconv.Itoa(n))
+	}
+	return strings.Join(words, " ")
 }
 
 // shellWord returns s as a shell takes it for one word.
@@ -203,9 +211,11 @@ func shellWord(s string) string {
 // touched then.
 func (d *destruction) allowed() error {
 	var stands, orphans []string
+	hint := ""
 	for _, x := range d.others {
 		if x.Orphan {
-			orphans = append(orphans, x.Text)
+			orphans = append(orphans, x.Text+": "+view.Orphaned(x))
+			hint = cmp.Or(hint, x.Hint)
 		} else {
 			stands = append(stands, x.Text+" on "+x.Of.String())
 		}
@@ -214,8 +224,8 @@ func (d *destruction) allowed() error {
 	case len(stands) > 0:
 		return fault.Hinted(fault.Conflict, "delete it first; nothing was touched", "what isn't owned by %s is in the way: %s", d.x.recipe.Path, strings.Join(stands, "; "))
 	case len(orphans) > 0 && !d.f.abandon:
-		return fault.Hinted(fault.Conflict, "delete them first, or leave their machines to yourself with --abandon-clusters; nothing was touched",
-			"nobody could delete any more: %s", strings.Join(orphans, "; "))
+		return fault.Hinted(fault.Conflict, hint+"; or delete their machines yourself later, with --abandon-clusters now; nothing was touched",
+			"in the way: %s", strings.Join(orphans, "; "))
 	case d.x.budget(&d.f.runFlags) >= 0 && n > d.x.budget(&d.f.runFlags):
 		return fault.Hinted(fault.Invalid, fmt.Sprintf("add --max-deletes %d if this is meant; nothing was touched", n),
 			"%d deletions would exceed the budget of %d", n, d.x.budget(&d.f.runFlags))
@@ -232,13 +242,14 @@ func (d *destruction) run(ctx context.Context, given map[string]string) error {
 		return &fault.Error{Op: "journalling the inputs", Kind: fault.Internal, Err: err}
 	}
 	j, err := x.store.Start(journal.Entry{Run: d.id, Recipe: x.recipe.Path, Site: x.site.Name, Inputs: []byte(d.redactor.String(string(texts))), Holder: holder(),
-		Verb: journal.VerbDestroy, Marks: d.b.prefixes}, journal.Options{Codec: effect.Codec{Vault: x.vault, Redactor: d.redactor}, Guard: d.lock.Guard})
+		Verb: journal.VerbDestroy, Marks: d.marks()}, journal.Options{Codec: effect.Codec{Vault: x.vault, Redactor: d.redactor}, Guard: d.lock.Guard})
 	if err != nil {
 		return err
 	}
 	log := openLog(x.store, d.id, d.redactor)
 	defer log.Close()
 	door, v := a.door(effect.Apply, view.Running, &d.f.runFlags, d.redactor, log.Event)
+	told := len(d.b.left)
 	door.Recorder, door.Guard, door.Deletes = j, d.lock.Guard, d.x.budget(&d.f.runFlags)
 	steps, runErr := d.delete(ctx, door, j)
 	if runErr == nil {
@@ -246,7 +257,7 @@ func (d *destruction) run(ctx context.Context, given map[string]string) error {
 	}
 	closeErr := v.Close()
 	endErr := j.End(endStatus(runErr), door.Counts().Changed(), door.Redacted(runErr))
-	left := len(d.left)
+	left := told + len(d.left)
 	sumErr := a.summary(&d.f.runFlags, door, view.SummaryData{Run: d.id, Recipe: x.recipe.Path, Verb: journal.VerbDestroy, Steps: steps, Counts: door.Counts(), Left: &left,
 		Time: time.Now(), Elapsed: time.Since(start), Err: door.Redacted(runErr)})
 	if runErr != nil {
@@ -261,6 +272,15 @@ func (d *destruction) run(ctx context.Context, given map[string]string) error {
 		return &exitCode{code: code}
 	}
 	return errors.Join(closeErr, endErr, sumErr)
+}
+
+// marks returns what the marks of all begin with that is over once the destroy
+// is: nothing if it is about a part of the recipe.
+func (d *destruction) marks() []string {
+	if d.f.undeclared {
+		return nil
+	}
+	return d.b.prefixes
 }
 
 // delete deletes stage by stage: things of one kind of one system at the same

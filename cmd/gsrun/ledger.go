@@ -24,6 +24,17 @@ type made struct {
 	created      bool
 	maybe        bool // its creation was begun
 	changed      bool
+	used         bool // by a run that no destroy came after
+}
+
+// claimed reports whether m was made by its owner, as far as is known.
+func (m made) claimed() bool { return m.created || m.maybe }
+
+// kept reports whether a target is in the site's store. Nothing there bears a
+// mark: the journals alone tell whose it is, and who uses it.
+func kept(target string) bool {
+	module, _, _ := strings.Cut(target, "/")
+	return module == "crypto" || module == "secret"
 }
 
 // readLedger reads the journals of a store; nil has none.
@@ -72,12 +83,13 @@ func (l *ledger) add(e event, at map[string]int) {
 		l.begun = slices.DeleteFunc(l.begun, func(r string) bool { return r == root })
 		return
 	case e.Type == journal.TypeEnd && destroys && e.Status == "ok":
-		l.forget(e.first.Marks, at)
+		l.forget(e, at)
 		return
 	case e.Type != journal.TypeIntent && e.Type != journal.TypeResult || e.Target == "":
 		return
-	case destroys && !slices.Contains(l.begun, root):
-		l.begun = append(l.begun, root)
+	case destroys:
+		l.delete(e)
+		return
 	}
 	key := e.Mark + " " + e.Target
 	i, known := at[key]
@@ -87,7 +99,7 @@ func (l *ledger) add(e event, at map[string]int) {
 		l.entries = append(l.entries, made{target: e.Target, mark: e.Mark})
 	}
 	m := &l.entries[i]
-	m.root = root
+	m.root, m.used = root, true
 	switch effect.ChangeKind(e.Change) {
 	case effect.Create, effect.Replace:
 		m.changed = true
@@ -99,6 +111,9 @@ func (l *ledger) add(e event, at map[string]int) {
 		default: // it was begun, and nobody knows what came of it
 			m.maybe = true
 		}
+		if m.claimed() && kept(m.target) {
+			l.claim(i)
+		}
 	case effect.Update, effect.Run:
 		m.changed = true
 	case effect.Delete:
@@ -108,9 +123,52 @@ func (l *ledger) add(e event, at map[string]int) {
 	}
 }
 
-// forget drops what a destroy that came to its end was about.
-func (l *ledger) forget(prefixes []string, at map[string]int) {
-	l.entries = slices.DeleteFunc(l.entries, func(m made) bool { return ownerIn(prefixes, m) })
+// claim makes entry i the only one that made what the store keeps: what others
+// made under that name was gone before.
+func (l *ledger) claim(i int) {
+	for k := range l.entries {
+		if m := &l.entries[k]; k != i && m.target == l.entries[i].target {
+			m.created, m.maybe = false, false
+		}
+	}
+}
+
+// delete takes in what a destroy did. It only ever deletes: what it works on
+// isn't a use.
+func (l *ledger) delete(e event) {
+	if root := e.first.Recipe; len(e.first.Marks) > 0 && !slices.Contains(l.begun, root) {
+		l.begun = append(l.begun, root)
+	}
+	if e.Type != journal.TypeResult || e.Error != "" || effect.ChangeKind(e.Change) != effect.Delete {
+		return
+	}
+	for i := range l.entries {
+		if m := &l.entries[i]; m.target == e.Target && (m.mark == e.Mark || kept(m.target)) {
+			m.created, m.maybe, m.changed, m.used = false, false, false, false
+		}
+	}
+}
+
+// forget drops what a destroy that came to its end was about: what its owners
+// worked on, but for what they made and left for others who use it. One that
+// changed nothing only gives up what they used.
+func (l *ledger) forget(e event, at map[string]int) {
+	prefixes, root := e.first.Marks, e.first.Recipe
+	if len(prefixes) == 0 { // it was about a part of the recipe only
+		return
+	}
+	var still []made
+	for _, m := range l.entries {
+		ours := ownerIn(prefixes, m)
+		switch {
+		case kept(m.target) && m.claimed() && len(l.others(m.target, prefixes, root)) > 0:
+			m.used = m.used && !ours
+		case kept(m.target) && !m.claimed() && (ours || m.root == root), ours && (e.Changed > 0 || kept(m.target)):
+			continue
+		}
+		still = append(still, m)
+	}
+	l.entries = still
 	clear(at)
 	for i, m := range l.entries {
 		at[m.mark+" "+m.target] = i
@@ -140,16 +198,38 @@ func (l *ledger) of(prefixes []string) []made {
 	return out
 }
 
-// others returns the recipes beside those with the prefixes that work on a
-// target, too.
-func (l *ledger) others(target string, prefixes []string) []string {
+// others returns the recipes beside root, and those with the prefixes, that use
+// a target, too.
+func (l *ledger) others(target string, prefixes []string, root string) []string {
 	var out []string
 	for _, m := range l.entries {
-		if m.target == target && !ownerIn(prefixes, m) && !slices.Contains(out, m.root) {
+		if m.target == target && m.used && m.root != root && !ownerIn(prefixes, m) && !slices.Contains(out, m.root) {
 			out = append(out, m.root)
 		}
 	}
 	return out
+}
+
+// uses returns what the store keeps that root, or an owner with one of the
+// prefixes, uses and didn't make.
+func (l *ledger) uses(prefixes []string, root string) []string {
+	var out []string
+	for _, m := range l.entries {
+		if kept(m.target) && m.used && !m.claimed() && (m.root == root || ownerIn(prefixes, m)) && !slices.Contains(out, m.target) {
+			out = append(out, m.target)
+		}
+	}
+	return out
+}
+
+// makerOf returns the recipe whose run made a target; "" for none.
+func (l *ledger) makerOf(target string) string {
+	for _, m := range l.entries {
+		if m.target == target && m.claimed() {
+			return m.root
+		}
+	}
+	return ""
 }
 
 // systemOf returns the system that a target of a journal is part of:

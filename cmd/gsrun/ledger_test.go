@@ -7,6 +7,7 @@ import (
 
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 	"git.vanillacore.net/govstack/gsrun/runtime/journal"
+	"git.vanillacore.net/govstack/gsrun/stdlib"
 )
 
 // write keeps the journal of one run.
@@ -77,7 +78,7 @@ func TestLedger(t *testing.T) {
 	}
 	// What a nested recipe made isn't the gateway's, though its mark begins so.
 	l := look("crypto/ssh_keypair/operator created", "ssh/gw/file/etc/x", "crypto/password/late created")
-	if got := l.others("crypto/ssh_keypair/operator", []string{gw.Prefix()}); !slices.Equal(got, []string{"seed"}) {
+	if got := l.others("crypto/ssh_keypair/operator", []string{gw.Prefix()}, "gateway"); !slices.Equal(got, []string{"seed"}) {
 		t.Errorf("who uses it, too: %q", got)
 	}
 
@@ -95,5 +96,66 @@ func TestLedger(t *testing.T) {
 	write(t, s, journal.Entry{Run: "7", Recipe: "gateway", Site: "lab"}, record(gw, "key", "crypto/ssh_keypair/", "operator", effect.Create))
 	if l = look("crypto/ssh_keypair/operator created"); len(l.begun) > 0 {
 		t.Errorf("after another run, destroys that were begun: %q", l.begun)
+	}
+}
+
+// What the store keeps is one recipe's, who made it last, and is used by others
+// until they are destroyed. A destroy is no use, whatever its entries say.
+func TestLedgerKept(t *testing.T) {
+	s, err := journal.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const target = "secret/pw"
+	record := func(recipe string, kind effect.ChangeKind) effect.Record {
+		return effect.Record{Step: "s", Target: target, Mark: effect.Owner{Site: "lab", Recipe: recipe}.Mark("pw"), Kind: kind}
+	}
+	n := byte('0')
+	run := func(recipe, verb string, marks []string, records ...effect.Record) {
+		n++
+		write(t, s, journal.Entry{Run: string(n), Recipe: recipe, Site: "lab", Verb: verb, Marks: marks}, records...)
+	}
+	prefixes := func(recipe string) []string { return []string{effect.Owner{Site: "lab", Recipe: recipe}.Prefix()} }
+	look := func(what, maker string, users ...string) {
+		t.Helper()
+		l, err := readLedger(s, "lab")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.makerOf(target); got != maker {
+			t.Errorf("%s: made by %q, want %q", what, got, maker)
+		}
+		if got := l.others(target, prefixes(maker), maker); !slices.Equal(got, users) {
+			t.Errorf("%s: used by %q, want %q", what, got, users)
+		}
+	}
+	run("a", "", nil, record("a", effect.Create))
+	run("b", "", nil, record("b", effect.None))
+	look("two recipes", "a", "b")
+	run("a", journal.VerbDestroy, prefixes("a"))
+	look("left for another", "a", "b")
+	run("b", journal.VerbDestroy, nil)
+	look("a part of the other destroyed", "a", "b")
+	run("b", journal.VerbDestroy, prefixes("b"))
+	look("the other destroyed", "a")
+	run("a", journal.VerbDestroy, prefixes("a"), effect.Record{Step: "s", Target: target, Mark: "gsrun://pw", Kind: effect.Delete})
+	look("deleted", "")
+	run("a", "", nil, record("a", effect.Create))
+	look("made again", "a")
+	// It was deleted by hand, and is made by another.
+	run("b", "", nil, record("b", effect.Create))
+	look("made by the other", "b", "a")
+	// A recipe that was part of another's run, and no longer is.
+	run("b", "", nil, record("old", effect.None))
+	look("used by an earlier form of itself", "b", "a")
+}
+
+// The ledger knows what the modules keep.
+func TestKept(t *testing.T) {
+	for _, m := range stdlib.Modules(stdlib.Env{}) {
+		_, safe := m.Recv.(effect.Safe)
+		if kept(m.Name+"/x") != safe {
+			t.Errorf("%s: kept is %v, the module says %v", m.Name, !safe, safe)
+		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
-// undeclared returns what of all is marked and was met by no op.
+// undeclared returns what of all was met by no op.
 func (b *belongings) undeclared(all []effect.Owned) []effect.Owned {
 	type made struct {
 		by   effect.Target
@@ -17,18 +17,26 @@ func (b *belongings) undeclared(all []effect.Owned) []effect.Owned {
 	declared := make(map[made]bool)
 	for _, s := range b.met {
 		declared[made{s.Target, s.Owner.Mark(s.Target.Name)}] = true
+		declared[made{s.Target, ""}] = true
 	}
-	return slices.DeleteFunc(all, func(o effect.Owned) bool { return o.Mark == "" || declared[made{o.Maker(), o.Mark}] })
+	return slices.DeleteFunc(all, func(o effect.Owned) bool { return declared[made{o.Maker(), o.Mark}] })
 }
 
 // undeclaredBy returns what is owned and was met by no op of a plan, which
 // stopped somewhere or not.
 func (b *belongings) undeclaredBy(stopped bool) view.Undeclared {
+	if err := b.read(); err != nil {
+		return view.Undeclared{Err: err}
+	}
 	all, err := b.list()
 	if err != nil {
 		return view.Undeclared{Err: err}
 	}
-	things := b.undeclared(all)
+	remembered, err := b.remembered()
+	if err != nil {
+		return view.Undeclared{Err: err}
+	}
+	things := b.undeclared(append(all, remembered...))
 	if stopped || b.unsure(things) {
 		return view.Undeclared{Unsure: len(things)}
 	}

@@ -55,6 +55,14 @@ type Undoer interface {
 	Undo(State) Owned
 }
 
+// A Safe is a module's instance that keeps what recipes make in the site's
+// store, where nothing bears a mark.
+type Safe interface {
+	// Kept returns what a journal calls target as something to delete, whether
+	// or not it is still there; false if there is no store for it.
+	Kept(target string) (Owned, bool)
+}
+
 // A Placed is an op on something that lies on a machine: what it made goes
 // when the machine does.
 type Placed interface {

@@ -4,6 +4,7 @@ package crypto
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -123,6 +124,22 @@ func (k *kept) Undo(effect.State) effect.Owned {
 // key comes last, so that what goes with it isn't left behind alone.
 func (m *Maker) undo(t effect.Target, keys ...string) effect.Owned {
 	return effect.Owned{Target: t, Rank: effect.RankKept, Credential: true, Delete: &forgetting{m: m, target: t, keys: keys}}
+}
+
+var _ effect.Safe = (*Maker)(nil)
+
+// Kept returns what is kept of that target as something to delete.
+func (m *Maker) Kept(target string) (effect.Owned, bool) {
+	parts := strings.SplitN(target, "/", 3)
+	if len(parts) < 3 || parts[0] != "crypto" || m.store == nil {
+		return effect.Owned{}, false
+	}
+	switch kind, name := parts[1], parts[2]; kind {
+	case "ca", "certificate":
+		return (&issued{m: m, kind: kind, name: name}).Undo(effect.State{}), true
+	default:
+		return (&kept{m: m, kind: kind, name: name}).Undo(effect.State{}), true
+	}
 }
 
 // A forgetting is the op that deletes what is kept of one thing.

@@ -33,14 +33,19 @@ def make():
 		t.Fatalf("stored: %v %v", names, err)
 	}
 	ctx := effect.With(t.Context(), effect.NewScope(door, effect.Owner{}, "undo", nil))
-	undone := met
+	undone, safe := met, opts.Modules[0].Recv.(effect.Safe)
 	for _, s := range undone {
 		o := s.Op.(effect.Undoer).Undo(s.State)
 		if o.Target != s.Target || !o.Credential || o.Rank != effect.RankKept {
 			t.Errorf("%+v", o)
 		}
-		for range 2 {
-			if _, err := effect.Do(ctx, o.Delete); err != nil {
+		// It is found by its target alone, too.
+		again, ok := safe.Kept(s.Target.String())
+		if !ok || again.Target != s.Target || again.Rank != o.Rank {
+			t.Errorf("%v %+v", ok, again)
+		}
+		for _, op := range []effect.Op{again.Delete, o.Delete} {
+			if _, err := effect.Do(ctx, op); err != nil {
 				t.Errorf("%s: %v", o.Target, err)
 			}
 		}

@@ -62,7 +62,8 @@ func (k *Kube) ListOwned(context.Context, string, []string) ([]effect.Owned, err
 func (k *Kube) Others(ctx context.Context, scope string, going []effect.Owned) ([]effect.Other, error) {
 	self := effect.Target{Scope: scope}
 	unasked := func(why string) effect.Other {
-		return effect.Other{Target: self, Of: self, Orphan: true, Unasked: true, Text: "whatever clusters " + scope + " manages: " + why}
+		return effect.Other{Target: self, Of: self, Orphan: true, Unasked: true, Text: "the clusters that " + scope + " may manage (" + why + ")",
+			Hint: "make it answer, to see whether there are any"}
 	}
 	clients := k.clientsOf(scope)
 	if len(clients) == 0 {
@@ -88,13 +89,20 @@ func (k *Kube) Others(ctx context.Context, scope string, going []effect.Owned) (
 		names, _ := found.([]string) // none if the cluster doesn't serve the kind
 		for _, name := range names {
 			other := effect.Other{Target: effect.Target{Scope: scope, Kind: managedClusters, Name: name}, Of: *machine, Orphan: true,
-				Text: fmt.Sprintf("cluster %s, which %s manages", name, scope), Hint: "delete it there, and wait until its machines are gone"}
+				Text: fmt.Sprintf("cluster %s, managed by %s", name, scope), Hint: howToDelete(name, scope)}
 			if !slices.Contains(out, other) {
 				out = append(out, other)
 			}
 		}
 	}
 	return out, nil
+}
+
+// howToDelete says how a cluster that another manages is deleted.
+func howToDelete(name, scope string) string {
+	namespace, name, _ := strings.Cut(name, "/")
+	return fmt.Sprintf("take it out of Git, then delete the Cluster %s in the namespace %s of %s (kubectl delete %s %s -n %s) and wait until it is gone; "+
+		"the commit alone deletes nothing where objects outlive their files, as with preserveResourcesOnDeletion or without prune", name, namespace, scope, managedClusters, name, namespace)
 }
 
 // machineOf returns which of what goes the client's API server runs on.

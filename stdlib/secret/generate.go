@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"math/big"
+	"strings"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/secret"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -120,6 +121,17 @@ func (g *generated) Apply(ctx context.Context, _ effect.Change) (effect.State, e
 // Undo returns the secret as something to delete.
 func (g *generated) Undo(effect.State) effect.Owned {
 	return effect.Owned{Target: g.Target(), Rank: effect.RankKept, Credential: true, Delete: forgetting{g}}
+}
+
+var _ effect.Safe = (*Secrets)(nil)
+
+// Kept returns the generated secret of that target as something to delete.
+func (s *Secrets) Kept(target string) (effect.Owned, bool) {
+	name, ok := strings.CutPrefix(target, "secret/")
+	if !ok || s.store == nil {
+		return effect.Owned{}, false
+	}
+	return (&generated{s: s, args: generateArgs{Name: name}}).Undo(effect.State{}), true
 }
 
 // A forgetting is the op that deletes a secret.

@@ -38,6 +38,9 @@ func TestUndo(t *testing.T) {
 	if names, err := s.store.List(t.Context()); err != nil || len(names) > 0 {
 		t.Errorf("left: %v %v", names, err)
 	}
+	if again, ok := secret.Module(secret.Config{Store: s.store}).Recv.(effect.Safe).Kept(o.Target.String()); !ok || again.Target != o.Target || !again.Credential {
+		t.Errorf("by its target: %v %+v", ok, again)
+	}
 	if c := door.Counts(); c.Deleted != 1 || c.Unchanged != 1 {
 		t.Errorf("%+v", c)
 	}

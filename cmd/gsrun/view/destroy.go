@@ -15,6 +15,7 @@ type DestroyData struct {
 	Going        []effect.Owned // in the order of deletion
 	With         []Along
 	Left         []Leftover
+	Uses         []string // what others made and is only used: that ends with the destroy
 	Others       []effect.Other
 	Notes        []string // what couldn't be looked at, and why
 	Budget       int      // as effect.Door.Deletes
@@ -73,18 +74,15 @@ func Destroy(w io.Writer, d DestroyData, o PlanOptions) error {
 	for _, l := range d.Left {
 		writeLeft(&b, l, say)
 	}
-	stands, orphans := d.split()
-	if len(stands) > 0 {
+	if len(d.Others) > 0 {
 		section(yellow, "In the way:")
 	}
+	stands, orphans := d.split()
 	for _, x := range stands {
 		writeLeft(&b, Leftover{What: x.Text, Why: "needs " + x.Of.String(), Hint: x.Hint}, say)
 	}
-	if len(orphans) > 0 {
-		section(yellow, "Nobody could delete any more:")
-	}
 	for _, x := range orphans {
-		writeLeft(&b, Leftover{What: x.Text, Why: "managed by " + x.Of.String(), Hint: x.Hint}, say)
+		writeLeft(&b, Leftover{What: x.Text, Why: Orphaned(x), Hint: x.Hint}, say)
 	}
 	if len(d.Notes) > 0 {
 		section(yellow, "Not looked at:")
@@ -107,6 +105,15 @@ func writeLeft(b *strings.Builder, l Leftover, say func(string) string) {
 	}
 }
 
+// Orphaned says what becomes of an orphan.
+func Orphaned(x effect.Other) string {
+	whose := "its"
+	if x.Unasked {
+		whose = "their"
+	}
+	return "without " + x.Of.String() + " nobody could delete " + whose + " machines"
+}
+
 // split parts what stands in the way from what would be orphaned.
 func (d *DestroyData) split() (stands, orphans []effect.Other) {
 	for _, x := range d.Others {
@@ -124,7 +131,7 @@ func (d *DestroyData) verdict(pal palette, say func(string) string) string {
 		if d.Undeclared {
 			return "Nothing is owned and no longer declared."
 		}
-		return "Nothing to destroy."
+		return d.givenUp(say)
 	}
 	s := fmt.Sprintf("%d to delete, %d left.", len(d.Going), len(d.Left))
 	if d.exceeded() {
@@ -136,11 +143,24 @@ func (d *DestroyData) verdict(pal palette, say func(string) string) string {
 	case len(stands) > 0:
 		s += "\nDelete what is in the way first."
 	case len(orphans) > 0:
-		s += "\nDelete those that nobody could delete any more first, or leave them to yourself: " + say(d.Command) + " --abandon-clusters"
+		s += "\nDelete what is in the way first; or delete its machines yourself later, and what is listed now: " + say(d.Command) + " --abandon-clusters"
 	default:
 		s += "\nTo delete them: " + say(d.Command)
 	}
 	return s
+}
+
+// givenUp says of a recipe of which nothing is to be deleted what it only used.
+func (d *DestroyData) givenUp(say func(string) string) string {
+	uses := say(strings.Join(d.Uses, ", "))
+	switch {
+	case uses == "":
+		return "Nothing to destroy."
+	case d.Command == "":
+		return "Nothing to delete. From now on " + d.Recipe + " no longer counts as a user of " + uses + "."
+	default:
+		return "Nothing to delete. So that " + d.Recipe + " no longer counts as a user of " + uses + ": " + say(d.Command)
+	}
 }
 
 // A DestroyRecord is a DestroyData as DestroyJSON writes it.
@@ -152,6 +172,7 @@ type DestroyRecord struct {
 	Delete     []OwnedRecord  `json:"delete"`     // in this order
 	With       []AlongRecord  `json:"with"`
 	Left       []Leftover     `json:"left"`
+	Uses       []string       `json:"uses"` // what it didn't make and no longer counts as a user of
 	InTheWay   []OtherRecord  `json:"in_the_way"`
 	Orphans    []OtherRecord  `json:"orphans"`
 	Notes      []string       `json:"notes"`
@@ -187,7 +208,7 @@ type OtherRecord struct {
 func DestroyJSON(w io.Writer, d DestroyData, o PlanOptions) error {
 	r := o.Redactor
 	rec := DestroyRecord{Kind: "destroy", Recipe: d.Recipe, Site: d.Site, Undeclared: d.Undeclared, Delete: ownedRecords(d.Going, r), With: []AlongRecord{},
-		Left: []Leftover{}, InTheWay: []OtherRecord{}, Orphans: []OtherRecord{}, Notes: []string{}, Command: r.String(d.Command),
+		Left: []Leftover{}, Uses: []string{}, InTheWay: []OtherRecord{}, Orphans: []OtherRecord{}, Notes: []string{}, Command: r.String(d.Command),
 		Deletions: DeletionRecord{Planned: len(d.Going), Exceeded: d.exceeded()}}
 	if d.Budget >= 0 {
 		rec.Deletions.Budget = &d.Budget
@@ -197,6 +218,9 @@ func DestroyJSON(w io.Writer, d DestroyData, o PlanOptions) error {
 	}
 	for _, l := range d.Left {
 		rec.Left = append(rec.Left, Leftover{What: r.String(l.What), Why: r.String(l.Why), Hint: r.String(l.Hint)})
+	}
+	for _, u := range d.Uses {
+		rec.Uses = append(rec.Uses, r.String(u))
 	}
 	for _, x := range d.Others {
 		other := OtherRecord{Target: r.String(x.Target.String()), Text: r.String(x.Text), On: r.String(x.Of.String()), Hint: r.String(x.Hint)}

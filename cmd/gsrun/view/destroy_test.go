@@ -60,12 +60,14 @@ func TestDestroyVerdict(t *testing.T) {
 	clear, orphans, confirmed := full, full, full
 	clear.Others, orphans.Others, confirmed.Command = nil, full.Others[1:], ""
 	for want, d := range map[string]DestroyData{
-		"3 to delete, 1 left.\nDelete what is in the way first.\n":                                       full,
-		"3 to delete, 1 left.\nTo delete them: gsrun destroy gateway --confirm x --max-deletes 3\n":      clear,
-		"leave them to yourself: gsrun destroy gateway --confirm x --max-deletes 3 --abandon-clusters\n": orphans,
-		"\n3 to delete, 1 left.\n":                   confirmed,
-		"Nothing to destroy.\n":                      {},
-		"Nothing is owned and no longer declared.\n": {Undeclared: true},
+		"3 to delete, 1 left.\nDelete what is in the way first.\n":                                                                           full,
+		"3 to delete, 1 left.\nTo delete them: gsrun destroy gateway --confirm x --max-deletes 3\n":                                          clear,
+		"delete its machines yourself later, and what is listed now: gsrun destroy gateway --confirm x --max-deletes 3 --abandon-clusters\n": orphans,
+		"\n3 to delete, 1 left.\n": confirmed,
+		"Nothing to destroy.\n":    {},
+		"So that b no longer counts as a user of secret/x: gsrun destroy b\n": {Recipe: "b", Uses: []string{"secret/x"}, Command: "gsrun destroy b"},
+		"From now on b no longer counts as a user of secret/x.\n":             {Recipe: "b", Uses: []string{"secret/x"}},
+		"Nothing is owned and no longer declared.\n":                          {Undeclared: true},
 	} {
 		var b bytes.Buffer
 		if err := Destroy(&b, d, PlanOptions{}); err != nil {
