@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,7 +92,19 @@ type Store struct {
 }
 
 // Open returns the store in the folder dir, which it makes if need be.
+//
+// A folder that it makes keeps itself out of Git: journals name what a site has,
+// and it may lie in the folder of a site, which is committed.
 func Open(dir string) (*Store, error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil {
+			_, _, err = durable.CreateFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600)
+		}
+		if err != nil {
+			return nil, unwritable("opening the journal in", dir, err)
+		}
+	}
 	for _, d := range []string{filepath.Join(dir, "runs"), filepath.Join(dir, "locks")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, unwritable("opening the journal in", dir, err)
@@ -262,13 +275,30 @@ func (j *Journal) Result(r effect.Record) error {
 	if r.Err != nil {
 		e.Error, e.Kind = r.Err.Error(), string(fault.KindOf(r.Err))
 	} else if r.Kind != effect.None {
-		form, err := j.codec.Encode(effect.ToStarlark(r.Attrs))
+		codec := j.codec
+		codec.Vault = noted{codec.Vault}
+		form, err := codec.Encode(effect.ToStarlark(r.Attrs))
 		if err != nil {
 			return fault.Wrap("journalling", r.Target, err)
 		}
 		e.Value = form
 	}
 	return j.append(e, r.Kind != effect.None)
+}
+
+// noted is the vault of what is only noted, and never opened again: a secret
+// that can't be kept is left out. The change is made by then.
+type noted struct{ effect.Vault }
+
+func (n noted) Seal(s *effect.Secret) (string, error) {
+	if n.Vault == nil {
+		return "", nil
+	}
+	sealed, err := n.Vault.Seal(s)
+	if fault.KindOf(err) == fault.Invalid {
+		return "", nil
+	}
+	return sealed, err
 }
 
 // Step records how a step ended; its type and time are set here.

@@ -5,6 +5,7 @@ package secret
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -74,14 +75,13 @@ func (c Config) ReadSource(ctx context.Context, src client.Source) (*effect.Secr
 	return effect.NewSecret(ctx, plain, effect.Ref(src.String()))
 }
 
-// declare makes a secret of what its source holds. The error names the place at
-// which the site declares it.
-func declare(ctx context.Context, plain string, src client.Source, place string) (*effect.Secret, error) {
-	s, err := effect.NewSecret(ctx, plain, effect.Ref(src.String()))
-	if err != nil && place != "" {
-		err = fault.Wrap("", place, err)
+// declare makes a secret of what the source of the one called name holds. The
+// error names the place at which the site declares it.
+func declare(ctx context.Context, name, plain string, src client.Source, place string) (*effect.Secret, error) {
+	if err := effect.Maskable(ctx, plain); err != nil {
+		return nil, fault.Wrap("", place, fault.Wrap("", "secret "+name+" ("+src.String()+")", err))
 	}
-	return s, err
+	return effect.NewSecret(ctx, plain, effect.Ref(src.String()))
 }
 
 // Hide keeps the secrets of the site out of the outputs of the run that ctx
@@ -100,8 +100,9 @@ func (c Config) Hide(ctx context.Context) error {
 		if err != nil {
 			continue
 		}
-		if _, err := declare(ctx, plain, src, c.Declared[name]); err != nil {
-			errs = append(errs, fault.Wrap("", "secret "+name, err))
+		if _, err := declare(ctx, name, plain, src, c.Declared[name]); err != nil {
+			errs = append(errs, &fault.Error{Kind: fault.KindOf(err), Hint: fault.HintOf(err),
+				Err: fmt.Errorf("%w; each run of the site keeps all of its secrets out of its logs, those that its recipe doesn't use, too", err)})
 		}
 	}
 	return errors.Join(errs...)
@@ -173,7 +174,7 @@ func get() builtin.Func {
 				if err != nil {
 					return nil, err
 				}
-				return declare(ctx, plain, src, s.declared[a.Name])
+				return declare(ctx, a.Name, plain, src, s.declared[a.Name])
 			})
 		},
 	})

@@ -272,7 +272,8 @@ func TestHide(t *testing.T) {
 		s.env["GSRUN_TEST_SECRET"] = plain
 		c.Declared = map[string]string{"from_env": "site.yaml:7"}
 		err := c.Hide(ctx)
-		if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), `secret from_env: site.yaml:7: secret "env:GSRUN_TEST_SECRET": `+why) || fault.HintOf(err) == "" || strings.Contains(err.Error(), plain) {
+		if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), `site.yaml:7: secret from_env (env:GSRUN_TEST_SECRET): `+why) ||
+			!strings.HasSuffix(err.Error(), "those that its recipe doesn't use, too") || strings.Count(err.Error(), "secret ") != 1 || fault.HintOf(err) == "" || strings.Contains(err.Error(), plain) {
 			t.Errorf("%q: %v", plain, err)
 		}
 		if got := door.Redactor.String("abc password frankfurt"); got != "abc password frankfurt" {

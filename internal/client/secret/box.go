@@ -6,9 +6,9 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"filippo.io/age"
@@ -27,16 +27,31 @@ type Box struct {
 const (
 	recipientsHint = "name age recipients in site.yaml (`age-keygen` makes a key pair; its public key is the recipient)"
 	identityHint   = "name the age identity file in site.yaml, or in the environment that it names"
+	privateHint    = "put the private key into a file that only you can read, and name that file as the identity; the recipients are public keys (age1...). " +
+		"A key that others may have seen has to be replaced"
+	damagedHint = "the encrypted text was changed or cut off"
+	notAgeHint  = "encrypt it: age --encrypt --recipient age1... --output FILE.age FILE"
 )
+
+var privateKey = regexp.MustCompile(`(?i)AGE-SECRET-KEY-(PQ-)?1[0-9A-Z]{8}|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+
+// IsPrivateKey reports whether text holds a private key, of age in whatever
+// case or as PEM: somebody wrote it where its file or its public key belongs.
+// No message may show it.
+func IsPrivateKey(text string) bool { return privateKey.MatchString(text) }
 
 // NewBox returns a box for recipients such as "age1...", one each, and
 // identities as they stand in an age identity file. Either may be empty.
 func NewBox(recipients []string, identities string) (*Box, error) {
 	b := new(Box)
-	for _, r := range recipients {
+	for i, r := range recipients {
+		if IsPrivateKey(r) {
+			return nil, fault.Hinted(fault.Invalid, privateHint, "number %d of the age recipients is a private key", i+1)
+		}
 		rs, err := age.ParseRecipients(strings.NewReader(r))
 		if err != nil {
-			return nil, &fault.Error{Op: "reading age recipient", Target: fmt.Sprintf("%q", r), Kind: fault.Invalid, Hint: recipientsHint, Err: err}
+			// The library's message quotes the text, which may be anything.
+			return nil, fault.Hinted(fault.Invalid, recipientsHint, "number %d of the age recipients is no public key of age", i+1)
 		}
 		b.recipients = append(b.recipients, rs...)
 	}
@@ -57,6 +72,9 @@ func NewBox(recipients []string, identities string) (*Box, error) {
 func ReadBox(recipients []string, path string) (*Box, error) {
 	if path == "" {
 		return NewBox(recipients, "")
+	}
+	if IsPrivateKey(path) {
+		return nil, fault.Hinted(fault.Invalid, privateHint, "what the site names as the age identity is the private key itself, not a file")
 	}
 	data, err := readPrivate(path)
 	if err != nil {
@@ -104,13 +122,22 @@ func (b *Box) Decrypt(data []byte) ([]byte, error) {
 		if errors.As(err, &none) {
 			return nil, fault.Hinted(fault.Denied, "use the identity that it was encrypted to", "none of the site's identities can decrypt the secret")
 		}
-		return nil, &fault.Error{Op: "decrypting", Target: "a secret", Kind: fault.Invalid, Err: err}
+		// The library's message quotes what it read, which may be a secret in clear.
+		if !looksEncrypted(data) {
+			return nil, fault.Hinted(fault.Invalid, notAgeHint, "it isn't encrypted with age")
+		}
+		return nil, fault.Hinted(fault.Invalid, damagedHint, "its age header can't be read")
 	}
 	plain, err := io.ReadAll(r)
 	if err != nil {
-		return nil, &fault.Error{Op: "decrypting", Target: "a secret", Kind: fault.Invalid, Hint: "the encrypted text was changed or cut off", Err: err}
+		return nil, fault.Hinted(fault.Invalid, damagedHint, "it is damaged")
 	}
 	return plain, nil
+}
+
+// looksEncrypted reports whether data begins as age's binary or armored form does.
+func looksEncrypted(data []byte) bool {
+	return bytes.HasPrefix(data, []byte("age-encryption.org/")) || bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte(armor.Header))
 }
 
 // EncryptText returns plain encrypted, as one line of base64.
@@ -126,7 +153,7 @@ func (b *Box) EncryptText(plain string) (string, error) {
 func (b *Box) DecryptText(text string) (string, error) {
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return "", &fault.Error{Op: "decrypting", Target: "a secret", Kind: fault.Invalid, Err: err}
+		return "", fault.Hinted(fault.Invalid, damagedHint, "an encrypted text is no base64")
 	}
 	plain, err := b.Decrypt(data)
 	return string(plain), err

@@ -189,6 +189,60 @@ func TestParseSource(t *testing.T) {
 	}
 }
 
+// What isn't encrypted is never a part of the message that says so.
+func TestDecryptPlain(t *testing.T) {
+	dir, box := t.TempDir(), newBox(t)
+	for name, c := range map[string]struct{ content, want string }{
+		"plain":    {"plaintext-TOPSECRET-98\nand more", "it isn't encrypted with age"},
+		"one line": {"TOPSECRET-98", "it isn't encrypted with age"},
+		"empty":    {"", "it isn't encrypted with age"},
+		"header":   {"age-encryption.org/v1\nTOPSECRET-98\n", "its age header can't be read"},
+		"version":  {"age-encryption.org/v9 TOPSECRET-98\n", "its age header can't be read"},
+		"armored":  {"-----BEGIN AGE ENCRYPTED FILE-----\nTOPSECRET-98\n-----END AGE ENCRYPTED FILE-----\n", "its age header can't be read"},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(c.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := secret.AgeFile(dir, box).Read(t.Context(), name)
+		if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), name+": "+c.want) || fault.HintOf(err) == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && strings.Contains(err.Error()+fault.HintOf(err), "TOPSECRET") {
+			t.Errorf("%s shows what the file holds: %v", name, err)
+		}
+	}
+	if _, err := box.DecryptText("TOPSECRET-98 no base64"); err == nil || strings.Contains(err.Error(), "TOPSECRET") {
+		t.Errorf("text: %v", err)
+	}
+}
+
+// A private key that somebody wrote where something else belongs isn't shown.
+func TestMisplacedKey(t *testing.T) {
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := id.Recipient().String()
+	for _, key := range []string{id.String(), strings.ToLower(id.String()), " " + id.String() + "\n", id.String()[:40], "-----BEGIN OPENSSH PRIVATE KEY-----\nTOPSECRET"} {
+		_, asRecipient := secret.NewBox([]string{public, key}, "")
+		_, asFile := secret.ReadBox(nil, "/site/"+key)
+		_, asSource := secret.ParseSource("n", map[string]any{"age": key})
+		for what, err := range map[string]error{"recipient": asRecipient, "file": asFile, "source": asSource} {
+			if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "private key") || fault.HintOf(err) == "" {
+				t.Errorf("%q as %s: %v", key, what, err)
+			}
+			if err != nil && strings.Contains(strings.ToLower(err.Error()+fault.HintOf(err)), strings.ToLower(strings.TrimSpace(key)[15:30])) {
+				t.Errorf("as %s it is shown: %v", what, err)
+			}
+		}
+	}
+	for _, path := range []string{"keys/age.txt", "age-secret-key-2026-01.txt", "AGE-SECRET-KEY"} {
+		if secret.IsPrivateKey(path) {
+			t.Errorf("%s is taken for a key", path)
+		}
+	}
+}
+
 func TestBox(t *testing.T) {
 	if _, err := secret.NewBox([]string{"age1nonsense"}, ""); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("a bad recipient: %v", err)

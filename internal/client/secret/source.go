@@ -36,6 +36,9 @@ func ParseSource(name string, spec any) (Source, error) {
 		return &fault.Error{Op: "reading the source of secret", Target: fmt.Sprintf("%q", name), Kind: fault.Invalid,
 			Hint: "write {env: NAME}, {file: PATH}, {age: PATH}, {sops: PATH, key: A.B}, {kubernetes: {...}} or store", Err: fmt.Errorf(format, args...)}
 	}
+	if IsPrivateKey(fmt.Sprint(spec)) {
+		return Source{}, refuse("what is written there is a private key")
+	}
 	switch spec := spec.(type) {
 	case string:
 		if spec == "store" {
