@@ -221,7 +221,7 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 	if err != nil {
 		return State{}, nil, err
 	}
-	c.Before = before
+	c.Before, c.Fields = before, d.hideOld(c.Fields)
 	if c.Kind == "" {
 		c.Kind = None
 	}

@@ -4,11 +4,14 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"html"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // forms returns the texts that plain shows as: as it is; escaped for JSON, Go,
@@ -24,14 +27,23 @@ func forms(plain string) []form {
 	token := !strings.ContainsAny(plain, " \t\r\n") // a piece of a text of words says little
 	escaped, bare := jsonEscaped(plain)
 	add(token, plain, escaped, bare)
+	for _, s := range asJSONElsewhere(escaped, bare) {
+		add(token, s)
+	}
 	for _, s := range []string{escaped, bare} { // JSON within JSON
 		twice, bareTwice := jsonEscaped(s)
 		add(token, twice, bareTwice)
 	}
 	quoted := unquoted(strconv.Quote(plain))
 	add(token, quoted, unquoted(strconv.Quote(quoted)))
-	for _, s := range []string{url.QueryEscape(plain), url.PathEscape(plain), strings.ReplaceAll(url.QueryEscape(plain), "+", "%20"), userInfo(plain)} {
+	for _, s := range []string{url.QueryEscape(plain), url.PathEscape(plain), strings.ReplaceAll(url.QueryEscape(plain), "+", "%20"), strings.ReplaceAll(plain, " ", "%20"), userInfo(plain)} {
 		add(token, s, lowerHex(s), url.QueryEscape(s))
+	}
+	for _, r := range htmlQuotes {
+		add(token, r.Replace(html.EscapeString(plain)))
+	}
+	for _, s := range shellSpecial {
+		add(token, backslashed(plain, s))
 	}
 	add(token, html.EscapeString(plain), strings.ReplaceAll(plain, "'", "''"), strings.ReplaceAll(plain, "'", `'\''`), strings.ReplaceAll(plain, "'", `'"'"'`))
 	for _, s := range []string{plain, escaped, bare} {
@@ -44,7 +56,69 @@ func forms(plain string) []form {
 		add(true, within(base64.StdEncoding, s)...)
 	}
 	add(true, hex.EncodeToString([]byte(plain)), strings.ToUpper(hex.EncodeToString([]byte(plain))))
+	for _, format := range []string{"% x", "% X"} { // as od, hexdump and fingerprints have it
+		spaced := fmt.Sprintf(format, []byte(plain))
+		add(true, spaced, strings.ReplaceAll(spaced, " ", ":"))
+	}
 	return out
+}
+
+// asJSONElsewhere returns what others than Go write in a JSON string: all but
+// ASCII escaped, as Python does, or slashes.
+func asJSONElsewhere(texts ...string) []string {
+	var out []string
+	for _, s := range texts {
+		ascii := asciiOnly(s, `\u%04x`)
+		for _, t := range []string{s, ascii, asciiOnly(s, `\u%04X`)} {
+			out = append(out, t, strings.ReplaceAll(t, "/", `\/`))
+		}
+		if ascii != s { // within JSON once more
+			out = append(out, strings.ReplaceAll(ascii, `\`, `\\`))
+		}
+	}
+	return out
+}
+
+// asciiOnly returns s with the UTF-16 units of what isn't ASCII in a format.
+func asciiOnly(s, format string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r < utf8.RuneSelf {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, format, unit)
+		}
+	}
+	return b.String()
+}
+
+// htmlQuotes turn what html.EscapeString writes into what others do.
+var htmlQuotes = []*strings.Replacer{
+	strings.NewReplacer("&#34;", "&quot;"),
+	strings.NewReplacer("&#34;", "&quot;", "&#39;", "&apos;"),
+	strings.NewReplacer("&#34;", "&quot;", "&#39;", "&#x27;"),
+	strings.NewReplacer("&#34;", "&quot;", "&#39;", "'"),
+	strings.NewReplacer("&#34;", `"`, "&#39;", "'"),
+}
+
+// shellSpecial are the characters that a shell or its user puts a backslash
+// before: all that bash does, without those that need it at the beginning only,
+// and what is special within double quotes.
+var shellSpecial = []string{
+	" \t!\"#$&'()*,;<>?[\\]^`{|}~", " \t!\"$&'()*,;<>?[\\]^`{|}", " \t!\"$&'()*;<>?[\\]^`{|}", " \t\"$&'()*;<>?[\\`|", " ", "\"$\\`",
+}
+
+func backslashed(s, special string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if strings.ContainsRune(special, r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // within returns the characters that surely stand in the base64 of any text

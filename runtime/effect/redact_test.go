@@ -55,8 +55,20 @@ var encodings = map[string]func(string) string{
 	"shell":         func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" },
 	"base64":        func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
 	"base64url":     func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) },
-	"hex":           func(s string) string { return hex.EncodeToString([]byte(s)) },
-	"basic auth":    func(s string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte("user:"+s)) },
+	"python":        func(s string) string { _, bare := jsonEscaped(s); return `"` + asciiOnly(bare, `\u%04x`) + `"` },
+	"php":           func(s string) string { return strings.ReplaceAll(asciiOnly(asJSON(s), `\u%04x`), "/", `\/`) },
+	"html names": func(s string) string {
+		return strings.NewReplacer("&#34;", "&quot;", "&#39;", "&apos;").Replace(html.EscapeString(s))
+	},
+	"html python": func(s string) string {
+		return strings.NewReplacer("&#34;", "&quot;", "&#39;", "&#x27;").Replace(html.EscapeString(s))
+	},
+	"space only":  func(s string) string { return strings.ReplaceAll(s, " ", "%20") },
+	"backslashes": func(s string) string { return backslashed(s, shellSpecial[0]) },
+	"od":          func(s string) string { return " " + fmt.Sprintf("% x", s) },
+	"colons":      func(s string) string { return strings.ReplaceAll(fmt.Sprintf("% X", s), " ", ":") },
+	"hex":         func(s string) string { return hex.EncodeToString([]byte(s)) },
+	"basic auth":  func(s string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte("user:"+s)) },
 	"kubernetes secret": func(s string) string {
 		return `{"data": {".dockerconfigjson": "` + base64.StdEncoding.EncodeToString([]byte(`{"auth": "`+base64.StdEncoding.EncodeToString([]byte("user:"+s))+`"}`)) + `"}}`
 	},

@@ -168,7 +168,11 @@ func listField(attr, key string, items []effect.Text, set bool) []field {
 func immutable(target, id string, differ []effect.Field) error {
 	parts := make([]string, len(differ))
 	for i, d := range differ {
-		parts[i] = fmt.Sprintf("%s is %s, not %s", d.Path, show(d.Old), show(d.New))
+		old := show(d.Old)
+		if effect.HoldsSecret(d.New) {
+			old = effect.Mask // likely the secret of before
+		}
+		parts[i] = fmt.Sprintf("%s is %s, not %s", d.Path, old, show(d.New))
 	}
 	return fault.Hinted(fault.Invalid, "replace = True deletes it and makes it anew",
 		"%s (%s) can't be changed to what is wanted: %s", target, id, strings.Join(parts, "; "))
