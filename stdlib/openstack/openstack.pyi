@@ -419,7 +419,7 @@ class Cloud:
               networks: The networks that it gets a port on, by name, id or object. Can't be changed.
               ports: The ports that it uses, which outlive it. Can't be changed.
               key_name: The key pair that lets in, by name or object. Can't be changed.
-              user_data: What cloud-init gets, at most 48 KiB. Its digest is kept in the metadata to notice a change, unless it is secret. Can't be changed.
+              user_data: What cloud-init gets, at most 48 KiB. Its digest is kept in the metadata to notice a change. Of secret data none is kept, since it could be guessed from that: a change of it goes unnoticed until the server is made anew. Can't be changed.
               security_groups: The security groups of the ports on networks, by name or object. Ports of one's own have theirs.
               metadata: Metadata to have; other keys stay.
               availability_zone: Where to run. Default: the cloud's choice. Can't be changed.

@@ -234,3 +234,40 @@ func TestRecipes(t *testing.T) {
 		startest.Run(t, file, w.options())
 	}
 }
+
+// Secret data for cloud-init shows in the plan of a new server as that it is
+// given, and leaves nothing behind in the server's metadata.
+func TestSecretUserData(t *testing.T) {
+	w := newWorld(t, lab.Config{})
+	src := filepath.Join(t.TempDir(), "server.star")
+	if err := os.WriteFile(src, []byte(`def test_it():
+    cloud = openstack.connect("lab")
+    net = cloud.network.ensure("sn")
+    cloud.subnet.ensure("sn", network = net, cidr = "10.26.0.0/24")
+    cloud.server.ensure("vm", image = "lab-tiny", flavor = "m1.small", networks = [net], user_data = hidden)
+    if not planning:
+        assert.eq(cloud.server.get("vm").metadata, {})
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hidden := effect.SecretOf("#cloud-config\npassword: correct horse\n", "test:hidden")
+	opts := w.options()
+	opts.Globals["hidden"], opts.Globals["planning"] = hidden, starlark.False
+	startest.Run(t, src, opts)
+	opts = newWorld(t, lab.Config{}).options()
+	opts.Globals["hidden"], opts.Globals["planning"], opts.Door = hidden, starlark.True, startest.NewDoor(effect.Plan)
+	startest.Run(t, src, opts)
+	planned := opts.Door.Planned()
+	if len(planned) == 0 {
+		t.Fatal("nothing is planned")
+	}
+	var got any
+	for _, f := range planned[len(planned)-1].Change.Fields {
+		if f.Path == "user_data" {
+			got = f.New
+		}
+	}
+	if got != any(hidden) {
+		t.Errorf("the plan shows %v as the user_data", got)
+	}
+}

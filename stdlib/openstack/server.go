@@ -60,7 +60,7 @@ type serverArgs struct {
 	Networks       []effect.Reference     `star:"networks" doc:"The networks that it gets a port on, by name, id or object. Can't be changed."`
 	Ports          []effect.Reference     `star:"ports" doc:"The ports that it uses, which outlive it. Can't be changed."`
 	KeyName        effect.Reference       `star:"key_name" doc:"The key pair that lets in, by name or object. Can't be changed."`
-	UserData       effect.Text            `star:"user_data" doc:"What cloud-init gets, at most 48 KiB. Its digest is kept in the metadata to notice a change, unless it is secret. Can't be changed."`
+	UserData       effect.Text            `star:"user_data" doc:"What cloud-init gets, at most 48 KiB. Its digest is kept in the metadata to notice a change. Of secret data none is kept, since it could be guessed from that: a change of it goes unnoticed until the server is made anew. Can't be changed."`
 	SecurityGroups []effect.Reference     `star:"security_groups" doc:"The security groups of the ports on networks, by name or object. Ports of one's own have theirs."`
 	Metadata       map[string]effect.Text `star:"metadata" doc:"Metadata to have; other keys stay."`
 	Zone           effect.Text            `star:"availability_zone" doc:"Where to run. Default: the cloud's choice. Can't be changed."`

@@ -197,6 +197,9 @@ func (o *serverOp) diff(st effect.State) (effect.Change, error) {
 		for _, f := range o.fields {
 			fields = append(fields, effect.Field{Path: f.attr, New: f.want})
 		}
+		if o.args.UserData.IsSecret() {
+			fields = append(fields, effect.Field{Path: "user_data", New: o.args.UserData.Value()})
+		}
 		return fresh(effect.Create, append(fields, metadataDiff(nil, o.args.Metadata)...)), nil
 	}
 	obj := st.Raw.(client.Object)

@@ -33,7 +33,7 @@ type fileArgs struct {
 func fileAttrs() []builtin.Attr {
 	return []builtin.Attr{
 		{Name: "path", Type: "str", Doc: "Path as given."},
-		{Name: "sha256", Type: "str", Doc: "Digest of the content, in hex. Pass the object to reload_on or restart_on of a service."},
+		{Name: "sha256", Type: "str", Doc: "Digest of the content, in hex; secret, if the content is. Pass the object to reload_on or restart_on of a service."},
 		{Name: "size", Type: "int", Doc: "Bytes."},
 		{Name: "mode", Type: "str", Doc: "Permissions, in four octal digits."},
 		{Name: "owner", Type: "str", Doc: "Owner."},
@@ -83,6 +83,7 @@ type wantedFile struct {
 	content                      effect.Text
 	local                        *effect.LocalFile // instead of content
 	sha256                       string            // "" if the content isn't known yet
+	digest                       any               // the sha256 as recipes see it: secret, if the content is
 	size                         int64
 }
 
@@ -97,7 +98,11 @@ func ensureFile(ctx context.Context, h *Host, a fileArgs) (any, error) {
 func (w *wantedFile) act(h *Host) *act {
 	return &act{host: h, kind: "file", name: w.path, lock: "file" + w.path,
 		observe: func(ctx context.Context) (effect.State, error) {
-			return h.observeFile(ctx, w.path, w.sha256, w.showsText())
+			s, err := h.observeFile(ctx, w.path, w.sha256, w.showsText())
+			if err == nil && w.content.IsSecret() {
+				hideDigest(ctx, s)
+			}
+			return s, err
 		},
 		diff:  func(s effect.State) (effect.Change, error) { return w.diff(h, s) },
 		apply: func(ctx context.Context, c effect.Change) (effect.State, error) { return w.apply(ctx, h, c.Before) },
@@ -144,8 +149,20 @@ func (a *fileArgs) wanted(ctx context.Context, h *Host) (*wantedFile, error) {
 	if w.content.Known() {
 		sum := sha256.Sum256([]byte(w.content.Reveal()))
 		w.sha256, w.size = hex.EncodeToString(sum[:]), int64(len(w.content.Reveal()))
+		w.digest = w.sha256
+		if w.content.IsSecret() {
+			w.digest = effect.Derived(ctx, w.sha256)
+		}
 	}
 	return w, nil
+}
+
+// hideDigest makes the digest in the data of a file with a secret content
+// secret, too: whoever has it can try what the content may be.
+func hideDigest(ctx context.Context, s effect.State) {
+	if sum, ok := s.Attrs["sha256"].(string); ok {
+		s.Attrs["sha256"] = effect.Derived(ctx, sum)
+	}
 }
 
 func (w *wantedFile) fromLocal(l effect.LocalFile) error {
@@ -153,7 +170,7 @@ func (w *wantedFile) fromLocal(l effect.LocalFile) error {
 	if err != nil {
 		return &fault.Error{Op: "reading", Target: l.Path, Kind: fault.NotFound, Err: err}
 	}
-	w.local, w.sha256, w.size = &l, l.SHA256, info.Size()
+	w.local, w.sha256, w.digest, w.size = &l, l.SHA256, l.SHA256, info.Size()
 	return nil
 }
 
@@ -176,7 +193,7 @@ func (w *wantedFile) showsText() bool {
 
 // attrs returns the file's data, once it is as wanted.
 func (w *wantedFile) attrs(h *Host, have map[string]any) map[string]any {
-	m := map[string]any{"path": w.path, "mode": formatMode(w.mode), "owner": w.owner, "group": w.group, "sha256": w.sha256, "size": w.size}
+	m := map[string]any{"path": w.path, "mode": formatMode(w.mode), "owner": w.owner, "group": w.group, "sha256": w.digest, "size": w.size}
 	if w.sha256 == "" {
 		m["sha256"], m["size"] = effect.Unknown{Of: h.scope() + "/file" + w.path + " sha256"}, effect.Unknown{Of: h.scope() + "/file" + w.path + " size"}
 	}
@@ -195,7 +212,7 @@ func (w *wantedFile) diff(h *Host, s effect.State) (effect.Change, error) {
 	if have == nil {
 		have = map[string]any{}
 	}
-	if w.sha256 == "" || have["sha256"] != w.sha256 {
+	if raw, _ := s.Raw.(fileRaw); w.sha256 == "" || raw.sha256 != w.sha256 {
 		fields = append(fields, w.contentField(s))
 	}
 	fields = append(fields, w.attributeFields(s)...)

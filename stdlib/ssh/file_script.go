@@ -15,6 +15,7 @@ import (
 // fileRaw is what Observe knows of a file beyond its data.
 type fileRaw struct {
 	uid, gid string
+	sha256   string
 	text     *string // the content, if it was asked for and is text
 }
 
@@ -62,12 +63,12 @@ func (h *Host) observeFile(ctx context.Context, path, want string, text bool) (e
 	if err != nil {
 		return effect.State{}, fault.New(fault.Failed, "the host's stat says %q of %s", got.get("stat"), path)
 	}
-	raw := fileRaw{uid: st[2], gid: st[3]}
+	raw := fileRaw{uid: st[2], gid: st[3], sha256: got.get("sha256")}
 	if got.hasBody && utf8.Valid(got.body) {
 		s := string(got.body)
 		raw.text = &s
 	}
-	return effect.State{Exists: true, Raw: raw, Attrs: map[string]any{"path": path, "sha256": got.get("sha256"), "size": size,
+	return effect.State{Exists: true, Raw: raw, Attrs: map[string]any{"path": path, "sha256": raw.sha256, "size": size,
 		"mode": formatMode(mode), "owner": st[4], "group": st[5]}}, nil
 }
 
@@ -114,7 +115,7 @@ func (w *wantedFile) apply(ctx context.Context, h *Host, before effect.State) (e
 	v := vars{"p": w.path, "own": own, "mode": formatMode(w.mode)}
 	var got answer
 	var err error
-	if before.Exists && before.Attrs["sha256"] == w.sha256 {
+	if raw, _ := before.Raw.(fileRaw); before.Exists && raw.sha256 == w.sha256 {
 		got, err = h.ask(ctx, attributesScript, v, nil)
 	} else {
 		got, err = w.replace(ctx, h, v, "")

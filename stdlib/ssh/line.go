@@ -179,6 +179,9 @@ func (e *edit) observe(ctx context.Context) (effect.State, error) {
 	if s.Raw.(fileRaw).text == nil {
 		return s, fault.New(fault.Limit, "%s has more than %d bytes, or isn't text", e.path, diffLimit)
 	}
+	if e.secret {
+		hideDigest(ctx, s)
+	}
 	return s, nil
 }
 
@@ -189,7 +192,7 @@ func (e *edit) wanted(s effect.State) (w *wantedFile, had string) {
 	w = &wantedFile{path: e.path, validate: e.validate}
 	if s.Exists {
 		raw := s.Raw.(fileRaw)
-		old, had = *raw.text, s.Attrs["sha256"].(string)
+		old, had = *raw.text, raw.sha256
 		w.owner, w.group = raw.uid, raw.gid
 		w.mode, _ = parseMode("", s.Attrs["mode"].(string)) // observeFile has read it already
 	} else if e.create != nil {
@@ -200,6 +203,10 @@ func (e *edit) wanted(s effect.State) (w *wantedFile, had string) {
 	w.content = effect.Plain(text)
 	sum := sha256.Sum256([]byte(text))
 	w.sha256, w.size = hex.EncodeToString(sum[:]), int64(len(text))
+	w.digest = w.sha256
+	if e.secret {
+		w.digest = effect.SecretOf(w.sha256, "") // no output has it
+	}
 	return w, had
 }
 

@@ -96,22 +96,26 @@ func TestPlanShowsTexts(t *testing.T) {
     h.file.ensure(root + "/conf", content = "new\n", mode = "0644")
     h.file.ensure(root + "/conf", content = hidden, mode = "0600")
     h.line.ensure(root + "/conf", hidden)
+    h.file.ensure(root + "/fresh", content = hidden)
 `
 	if err := os.WriteFile(src, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	startest.Run(t, src, s.options(door))
 	p := door.Planned()
-	if len(p) != 3 {
-		t.Fatalf("%d changes planned, want 3", len(p))
+	if len(p) != 4 {
+		t.Fatalf("%d changes planned, want 4", len(p))
 	}
 	if f := p[0].Change.Fields; len(f) != 2 || f[0] != (effect.Field{Path: "content", Old: "old\n", New: "new\n"}) || f[1] != (effect.Field{Path: "mode", Old: "0600", New: "0644"}) {
 		t.Errorf("the first is %v", f)
 	}
-	for _, c := range p[1:] {
+	for _, c := range p[1:3] {
 		f := c.Change.Fields
 		if _, secret := f[0].New.(*effect.Secret); len(f) != 1 || f[0].Old != effect.Mask || !secret && f[0].New != effect.Mask {
 			t.Errorf("a secret shows in %v", f)
 		}
+	}
+	if _, secret := p[3].Change.After["sha256"].(*effect.Secret); !secret {
+		t.Errorf("the digest of a secret shows in %v", p[3].Change.After)
 	}
 }

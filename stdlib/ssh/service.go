@@ -245,6 +245,7 @@ func getService(ctx context.Context, h *Host, a serviceNameArgs) (any, error) {
 type consequence struct {
 	sum     string // "" if there is nothing, or if it isn't known yet
 	unknown bool
+	secret  bool // what it is made from is, or holds, a secret
 }
 
 // due reports whether the service hasn't read what the digest stands for.
@@ -253,6 +254,9 @@ func (c consequence) due(stamp string) bool { return c.unknown || c.sum != "" &&
 func (c consequence) shown() any {
 	if c.unknown {
 		return effect.Unknown{Of: "digest"}
+	}
+	if c.secret {
+		return effect.SecretOf(c.sum[:12], "") // whoever has it can try what the secret may be
 	}
 	return shortSum(c.sum)
 }
@@ -281,6 +285,7 @@ func digestOf(fn, param string, x any) (consequence, error) {
 		return consequence{}, nil
 	}
 	d := digest{}
+	secret := effect.HoldsSecret(list)
 	for _, e := range list {
 		if m, ok := e.(map[string]any); ok && m["sha256"] != nil {
 			e = map[string]any{"sha256": m["sha256"], "path": m["path"]}
@@ -294,7 +299,7 @@ func digestOf(fn, param string, x any) (consequence, error) {
 		return consequence{unknown: true}, nil
 	}
 	sum := sha256.Sum256([]byte(d.text.String()))
-	return consequence{sum: hex.EncodeToString(sum[:])}, nil
+	return consequence{sum: hex.EncodeToString(sum[:]), secret: secret}, nil
 }
 
 // A digest writes data in one fixed form.
