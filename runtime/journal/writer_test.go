@@ -122,9 +122,8 @@ func pause() {
 // A writer is a process that the test started.
 type writer struct {
 	*exec.Cmd
-	stdin  io.Closer
-	out    *bufio.Scanner
-	killed bool
+	stdin io.Closer
+	out   *bufio.Scanner
 }
 
 func startWriter(t *testing.T, args ...string) *writer {
