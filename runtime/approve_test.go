@@ -35,7 +35,7 @@ func (p *people) Ask(ctx context.Context, q effect.Question, asked func(string))
 	}
 	if !ok {
 		<-ctx.Done()
-		return ans, fault.FromContext(ctx)
+		return ans, &fault.Error{Kind: fault.Timeout, Hint: "ask again so", Err: fault.FromContext(ctx)}
 	}
 	p.known[q.ID] = ans.Approved
 	return ans, nil
@@ -101,7 +101,7 @@ func TestApproveEnds(t *testing.T) {
 		"denied": {"approve(\"x\")", ", retries = 3", func(effect.Question) (effect.Answer, bool) { return effect.Answer{By: "you@there"}, true },
 			fault.Denied, "you@there denied it: x", "run it again"},
 		"nobody": {"approve(\"x\", timeout = \"20ms\")", "", func(effect.Question) (effect.Answer, bool) { return effect.Answer{}, false },
-			fault.Timeout, `waiting for approval of "x": nobody answered within 20ms`, "answer while it waits: call me"},
+			fault.Timeout, `waiting for approval of "x": nobody answered within 20ms`, "ask again so"},
 		"the step's end": {"approve(\"x\")", ", timeout = \"20ms\"", func(effect.Question) (effect.Answer, bool) { return effect.Answer{}, false },
 			fault.Timeout, `waiting for approval of "x": step a took longer than 20ms`, ""},
 		"no text": {"approve(\"\")", "", nil, fault.Invalid, "the text is empty", "say what is about to happen"},

@@ -40,8 +40,13 @@ func (in *inst) openSecrets(ctx context.Context, inputs starlark.StringDict) (st
 			return nil, fault.New(fault.Invalid, "the input %s of %s is a secret, and there is none here", name, in.recipe.Path)
 		}
 		s, err := in.run.opts.Secret(ctx, ref)
+		err = fault.Wrap("", "the input "+name+" of "+in.recipe.Path, err)
+		if in.prefix == "" && fault.KindOf(err) == fault.NotFound {
+			// What the run was given isn't there, and nothing was touched yet.
+			err = fault.Hinted(fault.Invalid, fault.HintOf(err), "%v", err)
+		}
 		if err != nil {
-			return nil, fault.Wrap("", "the input "+name+" of "+in.recipe.Path, err)
+			return nil, err
 		}
 		inputs[name] = s
 	}

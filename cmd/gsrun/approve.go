@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 
 func (a *app) approveCmd() *cobra.Command {
 	var p place
-	var step string
+	var step, question string
 	var deny bool
 	c := &cobra.Command{
 		Use:   "approve RUN",
@@ -28,7 +29,7 @@ func (a *app) approveCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			q, err := questionOf(store, args[0], step)
+			q, err := questionOf(store, args[0], step, question)
 			if err != nil {
 				return err
 			}
@@ -46,6 +47,7 @@ func (a *app) approveCmd() *cobra.Command {
 	}
 	p.flags(c.Flags())
 	c.Flags().StringVar(&step, "step", "", "the `step` that asks, where several do")
+	c.Flags().StringVar(&question, "question", "", "the `question`, where several wait: its text, or the id that the run shows")
 	c.Flags().BoolVar(&deny, "deny", false, "deny it: the step fails")
 	return c
 }
@@ -57,9 +59,12 @@ func answerWord(a effect.Answer) string {
 	return "denied"
 }
 
-// questionOf returns the question that a run waits with: that of the step, if
-// one is named.
-func questionOf(store *journal.Store, run, step string) (effect.Question, error) {
+// shortID returns the beginning of a question's id, by which people name it.
+func shortID(q effect.Question) string { return q.ID[:min(6, len(q.ID))] }
+
+// questionOf returns the question that a run waits with: that of the step, or
+// that with the text or id, if one is named.
+func questionOf(store *journal.Store, run, step, question string) (effect.Question, error) {
 	var none effect.Question
 	entries, _, err := store.Read(run)
 	if err != nil {
@@ -67,25 +72,35 @@ func questionOf(store *journal.Store, run, step string) (effect.Question, error)
 	}
 	open := journal.Waiting(entries)
 	if len(open) == 0 {
-		return none, fault.Hinted(fault.NotFound, "gsrun runs list shows which runs wait", "run %s waits for nobody's approval", run)
+		return none, fault.Hinted(fault.Invalid, "gsrun runs list shows which runs wait", "run %s waits for nobody's approval", run)
 	}
 	var fit []effect.Question
 	var all []string
 	for _, q := range open {
-		all = append(all, fmt.Sprintf("%s: %s", q.Step, q.Text))
-		if step == "" || q.Step == step {
+		all = append(all, fmt.Sprintf("%s asks %s: %s", q.Step, shortID(q), q.Text))
+		if (step == "" || q.Step == step) && (question == "" || q.Text == question || strings.HasPrefix(q.ID, question)) {
 			fit = append(fit, q)
+		}
+	}
+	if len(fit) > 1 {
+		// Some may be answered, though the run hasn't looked yet.
+		left := slices.DeleteFunc(slices.Clone(fit), func(q effect.Question) bool {
+			_, given, err := store.GivenAnswer(run, q.ID)
+			return given && err == nil
+		})
+		if len(left) > 0 {
+			fit = left
 		}
 	}
 	switch {
 	case len(fit) == 0:
-		return none, fault.Hinted(fault.NotFound, "these do: "+strings.Join(all, "; "), "no step %s of run %s waits for approval", step, run)
-	case len(fit) > 1 && step == "":
-		return none, fault.Hinted(fault.Invalid, "name one with --step: "+strings.Join(all, "; "), "%d steps of run %s wait for approval", len(fit), run)
+		return none, fault.Hinted(fault.Invalid, "these do: "+strings.Join(all, "; "), "run %s waits with no such question", run)
+	case len(fit) > 1:
+		return none, fault.Hinted(fault.Invalid, "name one with --question, by its id or text: "+strings.Join(all, "; "), "%d questions of run %s wait for approval", len(fit), run)
 	}
 	q := fit[0]
 	if time.Now().After(q.Until) {
-		return none, fault.Hinted(fault.NotFound, "run the recipe again to be asked again", "nobody waits for it any more since %s: %s", q.Until.Local().Format(time.DateTime), q.Text)
+		return none, fault.Hinted(fault.Invalid, "be asked again: gsrun resume "+run, "nobody waits for it any more since %s: %s", q.Until.Local().Format(time.DateTime), q.Text)
 	}
 	return q, nil
 }

@@ -95,7 +95,7 @@ func (k *asker) answer(ctx context.Context, q effect.Question, asked func(how st
 		asked("")
 		return effect.Answer{Approved: true, By: person() + " by --yes", At: time.Now()}, false, nil
 	}
-	how := "gsrun approve " + k.run + " " + k.place
+	how := "gsrun approve " + k.run + " --question " + shortID(q) + " " + k.place
 	var typed <-chan bool
 	if k.prompt.usable() {
 		ctx, stop := context.WithCancel(ctx)
@@ -103,7 +103,7 @@ func (k *asker) answer(ctx context.Context, q effect.Question, asked func(how st
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			// One at a time: the others are told of when it is their turn.
-			k.prompt.yesOrNo(ctx, func() { asked("press y or n here, or: " + how) }, answered)
+			k.prompt.yesOrNo(ctx, func() { asked("press y or n here (Enter is n), or: " + how) }, answered)
 		})
 		typed = answered
 		defer wg.Wait()
@@ -120,7 +120,11 @@ func (k *asker) answer(ctx context.Context, q effect.Question, asked func(how st
 			return effect.Answer{Approved: yes, By: person(), At: time.Now()}, false, nil
 		case <-time.After(answerPause):
 		case <-ctx.Done():
-			return ans, false, fault.FromContext(ctx)
+			err := fault.FromContext(ctx)
+			if fault.KindOf(err) == fault.Timeout {
+				err = &fault.Error{Kind: fault.Timeout, Hint: "be asked again: gsrun resume " + k.run + " " + k.place, Err: err}
+			}
+			return ans, false, err
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (e *exitCode) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 // exit says what went wrong, if something did and it wasn't said yet, and
 // returns the exit code.
 func (a *app) exit(err error) int {
-	if err == nil {
+	if err == nil || readerGone(err) {
 		return 0
 	}
 	var code *exitCode

@@ -113,7 +113,7 @@ func (s *screen) read(outer *os.File, keys []string) {
 	for {
 		n, err := outer.Read(buf)
 		s.text.Write(buf[:n])
-		if now := strings.Count(s.text.String(), "press y or n here"); now > asked && asked < len(keys) {
+		if now := strings.Count(s.text.String(), "press y or n here (Enter is n)"); now > asked && asked < len(keys) {
 			_, _ = outer.WriteString(keys[asked])
 			asked = now
 		}

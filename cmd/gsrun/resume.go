@@ -141,7 +141,7 @@ func newestUnfinished(store *journal.Store) (string, error) {
 		return "", err
 	}
 	if len(runs) == 0 {
-		return "", fault.Hinted(fault.NotFound, "run a recipe: gsrun RECIPE", "there is no run to resume")
+		return "", fault.Hinted(fault.Invalid, "run a recipe: gsrun RECIPE", "there is no run to resume")
 	}
 	if runs[0].Status == "ok" {
 		return "", fault.Hinted(fault.Invalid, "name an older one with gsrun resume RUN; gsrun runs list shows them", "the newest run, %s of %s, ended well: there is nothing to resume", runs[0].Run, runs[0].Recipe)

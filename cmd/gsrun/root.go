@@ -42,6 +42,7 @@ func (a *app) root() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(a.runCmd(), a.planCmd(), a.showCmd(), a.destroyCmd(), a.resumeCmd(), a.checkCmd(), a.graphCmd(), a.explainCmd(), a.overrideCmd(),
 		a.approveCmd(), a.runsCmd(), a.docCmd(), a.labCmd(), a.testCmd(), a.vendorCmd(), a.versionCmd())
+	sayArguments(root)
 	return root
 }
 

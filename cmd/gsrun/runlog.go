@@ -97,7 +97,7 @@ func (a *app) runLogsCmd(p *place) *cobra.Command {
 func showLog(ctx context.Context, w io.Writer, store *journal.Store, run, step string, follow bool) error {
 	f, err := os.Open(store.LogPath(run))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fault.Hinted(fault.NotFound, "gsrun runs show has its journal", "run %s has no log", run)
+		return fault.Hinted(fault.Invalid, "gsrun runs show has its journal", "run %s has no log", run)
 	}
 	if err != nil {
 		return &fault.Error{Op: "reading the log of", Target: run, Kind: fault.Invalid, Err: err}

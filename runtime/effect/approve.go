@@ -35,7 +35,8 @@ type Answer struct {
 // goroutines at once.
 type Asker interface {
 	// Ask waits for the answer, or until ctx ends. It calls asked once the
-	// question can be answered, with how; not if it was answered before.
+	// question can be answered, with how; not if it was answered before. The hint
+	// of an error after Until says how to be asked again.
 	Ask(ctx context.Context, q Question, asked func(how string)) (Answer, error)
 }
 
@@ -90,9 +91,7 @@ func Approve(ctx context.Context, text Text, timeout time.Duration) error {
 	q.ID, q.Until = questionID(ctx, s, q.Text), q.Asked.Add(timeout)
 	actx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	how := "gsrun approve RUN"
 	ans, err := d.Asker.Ask(actx, q, func(h string) {
-		how = h
 		d.emit(s, Event{Kind: Asked, Ask: &Ask{Text: q.Text, How: h}})
 	})
 	switch {
@@ -101,7 +100,7 @@ func Approve(ctx context.Context, text Text, timeout time.Duration) error {
 		return fault.Wrap("waiting for approval of", fmt.Sprintf("%q", q.Text), fault.FromContext(ctx))
 	case actx.Err() != nil:
 		return &fault.Error{Op: "waiting for approval of", Target: fmt.Sprintf("%q", q.Text), Kind: fault.Timeout,
-			Hint: "run it again, and answer while it waits: " + how, Err: fmt.Errorf("nobody answered within %s", timeout)}
+			Hint: fault.HintOf(err), Err: fmt.Errorf("nobody answered within %s", timeout)}
 	default:
 		return fault.Wrap("waiting for approval of", fmt.Sprintf("%q", q.Text), err)
 	}

@@ -23,7 +23,7 @@ func (s *Store) Read(run string) (entries []Entry, torn bool, err error) {
 	path := s.path(run)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, fault.Hinted(fault.NotFound, "list them with gsrun runs list", "no run %s in %s", run, s.dir)
+		return nil, false, fault.Hinted(fault.Invalid, "list them with gsrun runs list", "no run %s in %s", run, s.dir)
 	}
 	if err != nil {
 		return nil, false, &fault.Error{Op: "reading journal", Target: path, Kind: fault.Invalid, Err: err, Hint: "see who may read the state folder"}

@@ -115,7 +115,7 @@ func TestJournalsThatCantBeRead(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if _, _, err := s.Read("none"); fault.KindOf(err) != fault.NotFound {
+	if _, _, err := s.Read("none"); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("missing: %v", err)
 	}
 }

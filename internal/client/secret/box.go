@@ -77,6 +77,9 @@ func ReadBox(recipients []string, path string) (*Box, error) {
 		return nil, fault.Hinted(fault.Invalid, privateHint, "what the site names as the age identity is the private key itself, not a file")
 	}
 	data, err := readPrivate(path)
+	if fault.KindOf(err) == fault.NotFound {
+		return nil, fault.Hinted(fault.Invalid, "site.yaml names it as secrets.identity; age-keygen makes one", "the identity that opens kept secrets: %v", err)
+	}
 	if err != nil {
 		return nil, err
 	}

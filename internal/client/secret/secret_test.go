@@ -276,7 +276,7 @@ func TestBox(t *testing.T) {
 	if _, err := secret.ReadBox(nil, path); fault.KindOf(err) != fault.Untrusted {
 		t.Errorf("an identity that others can read: %v", err)
 	}
-	if _, err := secret.ReadBox(nil, path+"x"); fault.KindOf(err) != fault.NotFound {
+	if _, err := secret.ReadBox(nil, path+"x"); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("an identity that isn't there: %v", err)
 	}
 }
