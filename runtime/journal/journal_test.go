@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -177,5 +178,47 @@ func TestValuesCreate(t *testing.T) {
 	}
 	if _, _, err := NewValues(dir).Create(t.Context(), "../x", nil); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("escape: %v", err)
+	}
+}
+
+// A change that is made is recorded, also where nobody can be encrypted to who
+// could read the secret in it.
+func TestSecretThatNobodyCanRead(t *testing.T) {
+	s := open(t)
+	j := start(t, s, "r1")
+	r := effect.Record{Step: "conf", Target: "ssh/gw/file/etc/a", Kind: effect.Create, Attrs: map[string]any{"path": "/etc/a", "sha256": effect.SecretOf("TOPSECRET", "")}}
+	if err := j.Result(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.End("ok", 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(s.dir, "runs", "r1.jsonl"))
+	if err != nil || !strings.Contains(string(text), `"/etc/a"`) || strings.Contains(string(text), "TOPSECRET") {
+		t.Errorf("the journal has %s, %v", text, err)
+	}
+}
+
+// A folder that is made for journals keeps itself out of Git; one that is there
+// stays as it is.
+func TestOpenIgnores(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "state")
+	for range 2 {
+		if _, err := Open(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ignore := filepath.Join(dir, ".gitignore")
+	if text, err := os.ReadFile(ignore); err != nil || string(text) != "*\n" {
+		t.Errorf("it has %q, %v", text, err)
+	}
+	if err := os.Remove(ignore); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(ignore); !os.IsNotExist(err) {
+		t.Errorf("a folder that was there has got one: %v", err)
 	}
 }
