@@ -230,6 +230,7 @@ def quick(ctx):
 def slow(ctx, quick):
     """Wait for something that never comes."""
     ctx.defer(lambda: ctx.log("cleaned up"))
+    ctx.log("has deferred")
     wait("the impossible", until = lambda: False, timeout = "1h", interval = "50ms")
 
 main = recipe(steps = [quick, slow])
@@ -266,7 +267,7 @@ main = recipe(steps = [quick, slow])
 	begin := time.Time{}
 	for lines.Scan() {
 		said.WriteString(lines.Text() + "\n")
-		if strings.Contains(lines.Text(), "slow") && begin.IsZero() {
+		if strings.Contains(lines.Text(), "has deferred") && begin.IsZero() {
 			begin = time.Now()
 			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 				t.Fatal(err)
