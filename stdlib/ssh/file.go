@@ -208,10 +208,6 @@ func (w *wantedFile) attrs(h *Host, have map[string]any) map[string]any {
 
 func (w *wantedFile) diff(h *Host, s effect.State) (effect.Change, error) {
 	var fields []effect.Field
-	have := s.Attrs
-	if have == nil {
-		have = map[string]any{}
-	}
 	if raw, _ := s.Raw.(fileRaw); w.sha256 == "" || raw.sha256 != w.sha256 {
 		fields = append(fields, w.contentField(s))
 	}
