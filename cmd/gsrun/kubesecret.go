@@ -2,11 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
-	"maps"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -70,14 +66,5 @@ func readKubernetes(ctx context.Context, kubeconfig string, a secretclient.Kuber
 	if err != nil {
 		return nil, err
 	}
-	held, _ := o.Object["data"].(map[string]any)
-	text, ok := held[a.Key].(string)
-	if !ok {
-		return nil, fault.Hinted(fault.NotFound, "it has "+strings.Join(slices.Sorted(maps.Keys(held)), ", "), "it has no key %q", a.Key)
-	}
-	plain, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "key %q isn't base64", a.Key) // the error would quote a part of it
-	}
-	return plain, nil
+	return kubeclient.SecretValue(o, a.Key)
 }

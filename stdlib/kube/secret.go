@@ -2,11 +2,8 @@ package kube
 
 import (
 	"context"
-	"encoding/base64"
-	"maps"
-	"slices"
-	"strings"
 
+	kubeclient "git.vanillacore.net/govstack/gsrun/internal/client/kube"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
@@ -42,14 +39,9 @@ password = cluster.secret("registry", "default", "password")`,
 				if err != nil {
 					return nil, err
 				}
-				held, _ := o.Object["data"].(map[string]any)
-				text, ok := held[a.Key].(string)
-				if !ok {
-					return nil, fault.Hinted(fault.NotFound, "it has "+strings.Join(slices.Sorted(maps.Keys(held)), ", "), "it has no key %q", a.Key)
-				}
-				plain, err := base64.StdEncoding.DecodeString(text)
+				plain, err := kubeclient.SecretValue(o, a.Key)
 				if err != nil {
-					return nil, fault.New(fault.Invalid, "key %q: %w", a.Key, err)
+					return nil, err
 				}
 				return effect.NewSecret(ctx, string(plain), "")
 			})
