@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 
@@ -30,19 +30,43 @@ type Call struct {
 	Stream  io.ReadSeeker     // sent as it is, in place of Body; such a call has no deadline of its own
 }
 
+// An Answer is what a service says to a call that it carries out.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
 // Do sends a call and returns the object that is answered, nil if the answer
 // has no body. Errors are faults: see translate.
 func (c *Client) Do(ctx context.Context, call Call) (Object, error) {
+	a, err := c.Send(ctx, call)
+	if err != nil || len(a.Body) == 0 || a.Status == http.StatusNoContent {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(a.Body))
+	d.UseNumber()
+	var out any
+	if err := d.Decode(&out); err != nil {
+		return nil, fault.New(fault.Unavailable, "%s answered %s %s with something that isn't JSON", title(call.Service), call.Method, call.Path)
+	}
+	obj, _ := plainNumbers(out).(Object)
+	return obj, nil
+}
+
+// Send sends a call and returns the whole answer, for services that don't say
+// everything in an object. Errors are faults: see translate.
+func (c *Client) Send(ctx context.Context, call Call) (Answer, error) {
 	address, err := c.url(call.Service, call.Path, call.Query)
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
 	slot := c.slots[call.Service]
 	select {
 	case slot <- struct{}{}:
 		defer func() { <-slot }()
 	case <-ctx.Done():
-		return nil, fault.FromContext(ctx)
+		return Answer{}, fault.FromContext(ctx)
 	}
 	cctx := ctx
 	if call.Stream == nil {
@@ -67,24 +91,14 @@ func (c *Client) Do(ctx context.Context, call Call) (Object, error) {
 	sc := &gophercloud.ServiceClient{ProviderClient: c.provider, Type: string(call.Service), Microversion: call.Version}
 	resp, err := sc.Request(cctx, call.Method, address, opts)
 	if err != nil {
-		return nil, c.refused(call.Service, translate(cctx, call.Service, err), err)
+		return Answer{}, c.refused(call.Service, translate(cctx, call.Service, err), err)
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, translate(cctx, call.Service, fmt.Errorf("reading the answer to %s %s: %w", call.Method, call.Path, err))
+		return Answer{}, translate(cctx, call.Service, fmt.Errorf("reading the answer to %s %s: %w", call.Method, call.Path, err))
 	}
-	if len(raw) == 0 || resp.StatusCode == http.StatusNoContent {
-		return nil, nil
-	}
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	d.UseNumber()
-	var out any
-	if err := d.Decode(&out); err != nil {
-		return nil, fault.New(fault.Unavailable, "%s answered %s %s with something that isn't JSON", title(call.Service), call.Method, call.Path)
-	}
-	obj, _ := plainNumbers(out).(Object)
-	return obj, nil
+	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: raw}, nil
 }
 
 // refused returns f, the fault of a call that ended with err. A token that the

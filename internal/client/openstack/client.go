@@ -29,14 +29,18 @@ type Service string
 
 // The services that calls can go to.
 const (
-	Identity Service = "identity"
-	Compute  Service = "compute"
-	Network  Service = "network"
-	Image    Service = "image"
+	Identity      Service = "identity"
+	Compute       Service = "compute"
+	Network       Service = "network"
+	Image         Service = "image"
+	LoadBalancer  Service = "load-balancer"
+	ObjectStorage Service = "object-store"
 )
 
 // Services lists the services, in the order above.
-func Services() []Service { return []Service{Identity, Compute, Network, Image} }
+func Services() []Service {
+	return []Service{Identity, Compute, Network, Image, LoadBalancer, ObjectStorage}
+}
 
 // versionPath is the version that calls to a service are made for; an
 // endpoint may or may not end in it.
@@ -46,8 +50,10 @@ func (s Service) versionPath() string {
 		return "v3"
 	case Compute:
 		return "v2.1"
-	case Network:
+	case Network, LoadBalancer:
 		return "v2.0"
+	case ObjectStorage:
+		return "v1"
 	}
 	return "v2"
 }

@@ -239,6 +239,10 @@ func title(s Service) string {
 		return "Neutron"
 	case Image:
 		return "Glance"
+	case LoadBalancer:
+		return "Octavia"
+	case ObjectStorage:
+		return "Swift"
 	}
 	return string(s)
 }
