@@ -24,40 +24,6 @@ import (
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
-// A Service is an API of the cloud, by its type in the catalog.
-type Service string
-
-// The services that calls can go to.
-const (
-	Identity      Service = "identity"
-	Compute       Service = "compute"
-	Network       Service = "network"
-	Image         Service = "image"
-	LoadBalancer  Service = "load-balancer"
-	ObjectStorage Service = "object-store"
-)
-
-// Services lists the services, in the order above.
-func Services() []Service {
-	return []Service{Identity, Compute, Network, Image, LoadBalancer, ObjectStorage}
-}
-
-// versionPath is the version that calls to a service are made for; an
-// endpoint may or may not end in it.
-func (s Service) versionPath() string {
-	switch s {
-	case Identity:
-		return "v3"
-	case Compute:
-		return "v2.1"
-	case Network, LoadBalancer:
-		return "v2.0"
-	case ObjectStorage:
-		return "v1"
-	}
-	return "v2"
-}
-
 // perService bounds the calls that run at the same time against one service.
 const perService = 10
 
@@ -235,17 +201,23 @@ func (c *Client) readCatalog() error {
 		return fault.New(fault.Failed, "logging in to cloud %s: the answer has no catalog of services", c.entry.Name)
 	}
 	regions := make(map[string]bool)
+	byType := make(map[string][]string)
 	for _, svc := range catalog.Entries {
 		for _, ep := range svc.Endpoints {
 			if ep.Region != "" {
 				regions[ep.Region] = true
 			}
-			if ep.Interface != c.entry.Interface || c.entry.Region != "" && ep.Region != c.entry.Region && ep.RegionID != c.entry.Region {
-				continue
+			if ep.Interface == c.entry.Interface && (c.entry.Region == "" || ep.Region == c.entry.Region || ep.RegionID == c.entry.Region) {
+				byType[svc.Type] = append(byType[svc.Type], ep.URL)
 			}
-			s := Service(svc.Type)
-			if c.endpoints[s] == "" && slices.Contains(Services(), s) {
-				c.endpoints[s] = ep.URL
+		}
+	}
+	for _, s := range Services() {
+		for _, t := range s.types() {
+			i := slices.IndexFunc(byType[t], s.serves)
+			if i >= 0 {
+				c.endpoints[s] = byType[t][i]
+				break
 			}
 		}
 	}
@@ -272,27 +244,15 @@ func (c *Client) url(s Service, path string, query url.Values) (string, error) {
 		if c.entry.Region != "" {
 			region = " in region " + c.entry.Region
 		}
-		return "", fault.Hinted(fault.Invalid, "check region_name and interface of cloud "+c.entry.Name+" in "+c.entry.File+", or set "+string(s)+"_endpoint_override",
+		return "", fault.Hinted(fault.Invalid, "check region_name and interface of cloud "+c.entry.Name+" in "+c.entry.File+", or set "+overrideField(string(s)),
 			"cloud %s offers no %s service%s with the interface %s", c.entry.Name, s, region, c.entry.Interface)
 	}
 	base = strings.TrimRight(base, "/")
-	if !versioned(base) {
+	if versionIn(base) == "" {
 		base += "/" + s.versionPath()
 	}
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
 	return base + path, nil
-}
-
-// versioned reports whether an endpoint names a version, as in /compute/v2.1
-// or /v2/PROJECT.
-func versioned(endpoint string) bool {
-	u, err := url.Parse(endpoint)
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(strings.Split(u.Path, "/"), func(segment string) bool {
-		return len(segment) > 1 && segment[0] == 'v' && strings.Trim(segment[1:], "0123456789.") == ""
-	})
 }

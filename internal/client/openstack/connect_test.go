@@ -238,3 +238,59 @@ func TestTokenIsRenewedOnce(t *testing.T) {
 		t.Errorf("got %v (%s, %s)", err, fault.KindOf(err), fault.AfterOf(err))
 	}
 }
+
+// TestServicesByTheirOtherTypes finds each service in catalogs that call it by
+// a type of its own or by one that it had before.
+func TestServicesByTheirOtherTypes(t *testing.T) {
+	var called string
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	var catalog string
+	mux.HandleFunc("POST /v3/auth/tokens", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Subject-Token", "token-1")
+		w.WriteHeader(http.StatusCreated)
+		w.Write([]byte(`{"token": {"catalog": [` + catalog + `]}}`))
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		called = r.URL.Path
+		w.Write([]byte(`{}`))
+	})
+	service := func(kind, path string) string {
+		return `{"type": "` + kind + `", "endpoints": [{"interface": "public", "region": "R", "url": "` + server.URL + path + `"}]}`
+	}
+	for name, c := range map[string]struct {
+		catalog []string
+		service openstack.Service
+		more    string
+		want    string // "" if there is none
+	}{
+		"the type itself":           {[]string{service("volumev3", "/no/v3"), service("block-storage", "/yes/v3")}, openstack.BlockStorage, "", "/yes/v3/x"},
+		"volumev3":                  {[]string{service("volumev2", "/no/v2"), service("volumev3", "/yes/v3/p1")}, openstack.BlockStorage, "", "/yes/v3/p1/x"},
+		"volume without a version":  {[]string{service("volume", "/yes")}, openstack.BlockStorage, "", "/yes/v3/x"},
+		"volume of an old version":  {[]string{service("volume", "/no/v1/p1")}, openstack.BlockStorage, "", ""},
+		"only volumev2":             {[]string{service("volumev2", "/no/v2")}, openstack.BlockStorage, "", ""},
+		"load balancer":             {[]string{service("load-balancer", "/lb")}, openstack.LoadBalancer, "", "/lb/v2.0/x"},
+		"objects":                   {[]string{service("object-store", "/swift/v1/AUTH_p1")}, openstack.ObjectStorage, "", "/swift/v1/AUTH_p1/x"},
+		"override by the type":      {nil, openstack.LoadBalancer, `load_balancer_endpoint_override: "` + server.URL + `/own", `, "/own/v2.0/x"},
+		"override by another":       {nil, openstack.BlockStorage, `volumev3_endpoint_override: "` + server.URL + `/own/v3", `, "/own/v3/x"},
+		"override over the catalog": {[]string{service("object-store", "/no/v1")}, openstack.ObjectStorage, `object_store_endpoint_override: "` + server.URL + `/own/v1/A", `, "/own/v1/A/x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			catalog = strings.Join(c.catalog, ",")
+			called = ""
+			client, err := connect(t, server.URL+"/v3", passwordAuth, c.more)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = client.Do(context.Background(), openstack.Call{Service: c.service, Method: "GET", Path: "/x"})
+			if c.want == "" {
+				if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "offers no "+string(c.service)+" service") || !strings.Contains(fault.HintOf(err), "block_storage_endpoint_override") {
+					t.Errorf("got %v, hint %q", err, fault.HintOf(err))
+				}
+			} else if err != nil || called != c.want {
+				t.Errorf("called %q (%v), want %q", called, err, c.want)
+			}
+		})
+	}
+}

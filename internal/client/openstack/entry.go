@@ -250,10 +250,17 @@ func (r *entryReader) place(e *Entry) {
 		r.bad("cert and key go together")
 	}
 	for _, s := range Services() {
-		if u := r.text(r.fields, "", string(s)+"_endpoint_override"); u != "" {
-			e.Endpoints[s] = u
+		for _, t := range s.types() {
+			if u := r.text(r.fields, "", overrideField(t)); u != "" && e.Endpoints[s] == "" {
+				e.Endpoints[s] = u
+			}
 		}
 	}
+}
+
+// overrideField is the field that sets the endpoint of a type of service.
+func overrideField(serviceType string) string {
+	return strings.ReplaceAll(serviceType, "-", "_") + "_endpoint_override"
 }
 
 // seconds reads a field that is a number of seconds.

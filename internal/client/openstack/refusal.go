@@ -227,22 +227,3 @@ func broken(s Service, err error) *fault.Error {
 	}
 	return f
 }
-
-// title names a service as people do.
-func title(s Service) string {
-	switch s {
-	case Identity:
-		return "Keystone"
-	case Compute:
-		return "Nova"
-	case Network:
-		return "Neutron"
-	case Image:
-		return "Glance"
-	case LoadBalancer:
-		return "Octavia"
-	case ObjectStorage:
-		return "Swift"
-	}
-	return string(s)
-}
