@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"time"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -17,6 +18,7 @@ type ensureOp struct {
 	noun           *noun
 	name, mark     string
 	adopt, replace bool
+	timeout        time.Duration // how long to wait until it is ready, if that takes time; 0 means 10 minutes
 	// wanted returns the fields to have; it may look names up.
 	wanted func(ctx context.Context, cl *client.Client) ([]field, error)
 	// absent is asked where there is none yet: it may complete the fields, and
@@ -139,11 +141,21 @@ func (o *ensureOp) diff(st effect.State) (effect.Change, error) {
 	if !o.noun.unnamed && str(obj, "name") != o.name {
 		change = append([]effect.Field{{Path: "name", Old: str(obj, "name"), New: o.name}}, change...)
 	}
+	p := o.noun.phaseOf(obj)
+	if p.failed {
+		if !o.replace {
+			return effect.Change{}, o.failed(obj, p)
+		}
+		fixed = append(fixed, effect.Field{Path: "status", Old: p.state, New: effect.Unknown{Of: target.String() + " status"}})
+	}
 	if len(fixed) > 0 {
 		if !o.replace {
 			return effect.Change{}, immutable(target.String(), str(obj, "id"), fixed)
 		}
 		return fresh(effect.Replace, append(fixed, change...)), nil
+	}
+	if !p.ready {
+		change = append(change, effect.Field{Path: "status", Old: p.state, New: effect.Unknown{Of: target.String() + " status"}})
 	}
 	if later {
 		return effect.Change{Kind: effect.Later, Note: "it depends on what isn't known yet whether it changes"}, nil
@@ -157,6 +169,9 @@ func (o *ensureOp) diff(st effect.State) (effect.Change, error) {
 	c := effect.Change{Kind: effect.Update, Fields: change, After: after(target, names, st.Attrs, differing(o.fields, st.Attrs))}
 	if !o.noun.unnamed {
 		c.After["name"] = o.name
+	}
+	if _, shown := c.After["status"]; shown && !p.ready {
+		c.After["status"] = effect.Unknown{Of: target.String() + " status"}
 	}
 	if o.parts != nil {
 		for k, v := range o.parts.attrs(obj) {
@@ -205,6 +220,9 @@ func (o *ensureOp) Apply(ctx context.Context, c effect.Change) (effect.State, er
 	if err != nil {
 		return effect.State{}, err
 	}
+	if obj, err = o.settle(ctx, cl, obj); err != nil {
+		return effect.State{}, err
+	}
 	st, err := o.state(ctx, cl, obj)
 	if err != nil {
 		return effect.State{}, err
@@ -220,17 +238,30 @@ func (o *ensureOp) Apply(ctx context.Context, c effect.Change) (effect.State, er
 
 // finish sets the fields that need the parts.
 func (o *ensureOp) finish(ctx context.Context, cl *client.Client, st effect.State) (effect.State, error) {
+	obj := st.Raw.(client.Object)
+	id := str(obj, "id")
 	body := client.Object{}
 	for _, f := range o.fields {
-		if f.late && !f.same(st.Attrs[f.attr]) {
+		switch {
+		case f.same(st.Attrs[f.attr]):
+		case f.late:
 			f.put(body)
+		case f.apart:
+			if err := o.noun.setTags(ctx, cl, id, f.want); err != nil {
+				return effect.State{}, err
+			}
+			obj["tags"] = f.want
+			st.Attrs = o.noun.data(obj)
 		}
 	}
 	if len(body) == 0 {
 		return st, nil
 	}
-	obj, err := o.noun.update(ctx, cl, str(st.Raw.(client.Object), "id"), body)
+	obj, err := o.noun.update(ctx, cl, id, body)
 	if err != nil {
+		return effect.State{}, err
+	}
+	if obj, err = o.settle(ctx, cl, obj); err != nil {
 		return effect.State{}, err
 	}
 	return o.state(ctx, cl, obj)
@@ -242,7 +273,7 @@ func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object
 		body["name"] = o.name
 	}
 	for _, f := range o.fields {
-		if !f.late {
+		if !f.late && !f.apart {
 			f.put(body)
 		}
 	}
@@ -260,7 +291,7 @@ func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object
 func (o *ensureOp) change(ctx context.Context, cl *client.Client, obj client.Object, have map[string]any) (client.Object, error) {
 	body := client.Object{}
 	for _, f := range o.fields {
-		if f.attr != "" && !f.late && !f.same(have[f.attr]) {
+		if f.attr != "" && !f.late && !f.apart && !f.same(have[f.attr]) {
 			f.put(body)
 		}
 	}
@@ -270,5 +301,48 @@ func (o *ensureOp) change(ctx context.Context, cl *client.Client, obj client.Obj
 	if len(body) == 0 {
 		return obj, nil // only parts differ
 	}
+	obj, err := o.settle(ctx, cl, obj)
+	if err != nil {
+		return nil, err
+	}
 	return o.noun.update(ctx, cl, str(obj, "id"), body)
+}
+
+// settle waits until a resource is ready.
+func (o *ensureOp) settle(ctx context.Context, cl *client.Client, obj client.Object) (client.Object, error) {
+	n, id := o.noun, str(obj, "id")
+	if n.phaseOf(obj).ready {
+		return obj, nil
+	}
+	timeout := o.timeout
+	if timeout == 0 {
+		timeout = readyTime
+	}
+	w := waiting{target: o.Target(), what: o.Target().String() + " (" + id + ") being ready", timeout: timeout, hint: "the cloud's operators can tell what holds it up"}
+	err := o.cloud.await(ctx, w, func(ctx context.Context) (string, bool, error) {
+		now, err := n.byID(ctx, cl, id)
+		if err != nil {
+			return "", false, err
+		}
+		obj = now
+		p := n.phaseOf(obj)
+		if p.failed {
+			return p.state, false, o.failed(obj, p)
+		}
+		return "it is " + p.state, p.ready, nil
+	})
+	return obj, err
+}
+
+// readyTime is how long a resource may take to be ready where the recipe
+// doesn't say.
+const readyTime = 10 * time.Minute
+
+// failed returns the error for a resource that won't become ready.
+func (o *ensureOp) failed(obj client.Object, p phase) error {
+	why := ""
+	if p.why != "" {
+		why = ": " + p.why
+	}
+	return fault.Hinted(fault.Failed, "replace = True deletes it and makes it anew", "%s (%s) is in %s%s", o.Target(), str(obj, "id"), p.state, why)
 }

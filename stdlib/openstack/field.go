@@ -23,6 +23,7 @@ type field struct {
 	equal func(have any) bool // compares, where comparing data wouldn't do; may be nil
 	after map[string]any      // attributes to come of it, where they are not just what is wanted
 	late  bool                // a create doesn't take it: it is set once the parts are there
+	apart bool                // it is the tags, which are set by a call of their own
 }
 
 // null is sent as JSON's null, where nil means "as want is".
@@ -162,6 +163,15 @@ func listField(attr, key string, items []effect.Text, set bool) []field {
 		want[i] = revealed(t)
 	}
 	return []field{{attr: attr, key: key, want: want, set: set}}
+}
+
+// tagsField is what ensure makes of its argument tags.
+func (n *noun) tagsField(tags []effect.Text) []field {
+	fs := listField("tags", "", tags, true)
+	for i := range fs {
+		fs[i].apart = n.tagged == tagsByCall
+	}
+	return fs
 }
 
 // immutable returns the error for fields that differ and can't be changed.

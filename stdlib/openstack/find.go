@@ -131,7 +131,11 @@ func foreign(label, name, mark string, same []client.Object, adopt bool) (client
 }
 
 func (f finder) marked(ctx context.Context, cl *client.Client) ([]client.Object, error) {
-	all, err := f.noun.list(ctx, cl, f.query(cl, "description", f.mark))
+	query := f.noun.ours(cl)
+	if !f.noun.scans {
+		query.Set("description", f.mark)
+	}
+	all, err := f.noun.list(ctx, cl, query)
 	own := markedOnes(all, f.mark)
 	if err == nil && len(own) == 0 {
 		var one client.Object
@@ -145,9 +149,7 @@ func (f finder) marked(ctx context.Context, cl *client.Client) ([]client.Object,
 // query filters by one field within the login's project: an administrator
 // would see those of all projects.
 func (f finder) query(cl *client.Client, key, value string) url.Values {
-	q := url.Values{key: {value}}
-	if cl.Project() != "" {
-		q.Set("project_id", cl.Project())
-	}
+	q := f.noun.ours(cl)
+	q.Set(key, value)
 	return q
 }

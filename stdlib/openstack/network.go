@@ -7,11 +7,12 @@ import (
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
 func networkNoun() *noun {
 	return &noun{
-		name: "network", plural: "networks", path: "/networks",
+		name: "network", plural: "networks", path: "/networks", tagged: tagsByCall,
 		attrs: []attr{
 			idAttr(), nameAttr(),
 			{Attr: builtin.Attr{Name: "status", Type: "str", Doc: "ACTIVE once it can be used."}},
@@ -21,7 +22,7 @@ func networkNoun() *noun {
 				func(o client.Object) any { return o["router:external"] }},
 			{builtin.Attr{Name: "port_security", Type: "bool", Doc: "Whether its ports are filtered by default."},
 				func(o client.Object) any { return o["port_security_enabled"] }},
-			markAttr(),
+			tagsAttr(), markAttr(),
 		},
 		users: func(ctx context.Context, cl *client.Client, id string) ([]string, error) {
 			return portUsers(ctx, cl, url.Values{"network_id": {id}})
@@ -30,12 +31,13 @@ func networkNoun() *noun {
 }
 
 type networkArgs struct {
-	Name         string `star:"name,required" doc:"The name."`
-	MTU          *int   `star:"mtu" doc:"Largest packet in bytes. Default: the cloud's."`
-	Shared       *bool  `star:"shared" doc:"Whether other projects may use it; mostly for administrators."`
-	External     *bool  `star:"external" doc:"Whether routers may have their gateway on it; for administrators."`
-	PortSecurity *bool  `star:"port_security" doc:"Whether its ports are filtered by default."`
-	Adopt        bool   `star:"adopt" doc:"Take over a network of that name that lacks this recipe's mark."`
+	Name         string        `star:"name,required" doc:"The name."`
+	MTU          *int          `star:"mtu" doc:"Largest packet in bytes. Default: the cloud's."`
+	Shared       *bool         `star:"shared" doc:"Whether other projects may use it; mostly for administrators."`
+	External     *bool         `star:"external" doc:"Whether routers may have their gateway on it; for administrators."`
+	PortSecurity *bool         `star:"port_security" doc:"Whether its ports are filtered by default."`
+	Tags         []effect.Text `star:"tags" doc:"Its tags; [] removes them."`
+	Adopt        bool          `star:"adopt" doc:"Take over a network of that name that lacks this recipe's mark."`
 }
 
 func networkVerbs() builtin.Noun {
@@ -58,7 +60,7 @@ func networkVerbs() builtin.Noun {
 				fs = append(fs, boolField("shared", "", a.Shared)...)
 				fs = append(fs, boolField("external", "router:external", a.External)...)
 				fs = append(fs, boolField("port_security", "port_security_enabled", a.PortSecurity)...)
-				return fs, nil
+				return append(fs, n.tagsField(a.Tags)...), nil
 			}
 			return c.do(ctx, op)
 		},

@@ -12,15 +12,26 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
-// A noun is a kind of Neutron resource: how it is called, and what recipes see
-// of it. Its owner mark is its description.
+// A noun is a kind of resource: how it is called, and what recipes see of it.
+// Its owner mark is its description, which the create call sets.
 type noun struct {
-	name    string // "network": kind of the target, and key of a body unless key is set
-	key     string // "floatingip"
-	plural  string // key of a list
-	path    string // "/networks"
-	unnamed bool   // it has no name, only a mark
+	name    string         // "network": kind of the target, and key of a body unless key is set
+	service client.Service // empty is Neutron
+	version string         // the microversion of its calls; empty is the base version
+	key     string         // "floatingip"
+	plural  string         // key of a list
+	path    string         // "/networks"
+	detail  string         // path of a list, if that is another: "/volumes/detail"
+	patch   bool           // it is updated by PATCH, in place of PUT
+	whole   bool           // a list is of the login's project alone, and has no filter for one
+	scans   bool           // a list can't be filtered by the description
+	unnamed bool           // it has no name, only a mark
+	tagged  tagging
 	attrs   []attr
+
+	// phase tells how far a resource is whose making takes time; nil means that
+	// it is ready at once.
+	phase func(client.Object) phase
 
 	// expand adds to a resource what lies in others, before attributes are read; may be nil.
 	expand func(ctx context.Context, cl *client.Client, obj client.Object) error
@@ -30,6 +41,24 @@ type noun struct {
 	users func(ctx context.Context, cl *client.Client, id string) ([]string, error)
 	// rivals names what stands in the way of a create that met a conflict; may be nil.
 	rivals func(ctx context.Context, cl *client.Client, body client.Object) ([]string, error)
+}
+
+// Tagging says how the API takes tags.
+type tagging int
+
+// The ways.
+const (
+	untagged   tagging = iota
+	tagsByCall         // PUT of PATH/ID/tags, once it is there
+	tagsInBody         // with all else
+)
+
+// A phase is how far a resource is.
+type phase struct {
+	state  string // as the API calls it: "creating"
+	ready  bool
+	failed bool   // it won't become ready any more
+	why    string // it failed, where the API says it
 }
 
 // An attr is an attribute that recipes see.
@@ -60,6 +89,23 @@ func markOf(obj client.Object) any {
 	return ""
 }
 
+// phaseOf tells how far a resource is.
+func (n *noun) phaseOf(obj client.Object) phase {
+	if n.phase == nil {
+		return phase{ready: true}
+	}
+	return n.phase(obj)
+}
+
+func tagsAttr() attr {
+	return attr{builtin.Attr{Name: "tags", Type: "list[str]", Doc: "Its tags, sorted."}, func(o client.Object) any {
+		if l, ok := o["tags"].([]any); ok {
+			return sorted(l)
+		}
+		return []any{}
+	}}
+}
+
 // data returns what recipes see of a resource.
 func (n *noun) data(obj client.Object) map[string]any {
 	out := make(map[string]any, len(n.attrs))
@@ -82,22 +128,69 @@ func (n *noun) docs() []builtin.Attr {
 	return out
 }
 
-// list returns the resources of the login's project that match query.
+// list returns the resources that match query, of all projects that the login
+// may see.
 func (n *noun) list(ctx context.Context, cl *client.Client, query url.Values) ([]client.Object, error) {
-	return cl.List(ctx, client.Call{Service: client.Network, Path: n.path, Query: query}, n.plural)
+	call := n.call("", "", nil)
+	if n.detail != "" {
+		call.Path = n.detail
+	}
+	call.Query = query
+	return cl.List(ctx, call, n.plural)
+}
+
+// ours returns the query for what the login's project has: an administrator
+// would see all projects.
+func (n *noun) ours(cl *client.Client) url.Values {
+	if n.whole {
+		return url.Values{}
+	}
+	return projectOnly(cl)
+}
+
+// call returns a call about the resource of that id, or about all; what
+// follows the id in the path is part of it.
+func (n *noun) call(method, id string, body client.Object) client.Call {
+	c := client.Call{Service: n.api(), Version: n.version, Method: method, Path: n.path}
+	if id != "" {
+		c.Path += "/" + id
+	}
+	if body != nil {
+		c.Body = client.Object{n.bodyKey(): body}
+	}
+	return c
+}
+
+func (n *noun) api() client.Service {
+	if n.service == "" {
+		return client.Network
+	}
+	return n.service
 }
 
 // byID returns one resource; an error of kind NotFound if there is none.
 func (n *noun) byID(ctx context.Context, cl *client.Client, id string) (client.Object, error) {
-	return cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodGet, Path: n.path + "/" + url.PathEscape(id)}, n.bodyKey())
+	return cl.One(ctx, n.call(http.MethodGet, url.PathEscape(id), nil), n.bodyKey())
 }
 
 func (n *noun) create(ctx context.Context, cl *client.Client, body client.Object) (client.Object, error) {
-	return cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodPost, Path: n.path, Body: client.Object{n.bodyKey(): body}}, n.bodyKey())
+	return cl.One(ctx, n.call(http.MethodPost, "", body), n.bodyKey())
 }
 
 func (n *noun) update(ctx context.Context, cl *client.Client, id string, body client.Object) (client.Object, error) {
-	return cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodPut, Path: n.path + "/" + id, Body: client.Object{n.bodyKey(): body}}, n.bodyKey())
+	method := http.MethodPut
+	if n.patch {
+		method = http.MethodPatch
+	}
+	return cl.One(ctx, n.call(method, id, body), n.bodyKey())
+}
+
+// setTags replaces the tags of a resource by a call of its own.
+func (n *noun) setTags(ctx context.Context, cl *client.Client, id string, tags any) error {
+	call := n.call(http.MethodPut, id+"/tags", nil)
+	call.Body = client.Object{"tags": tags}
+	_, err := cl.Do(ctx, call)
+	return err
 }
 
 // byName returns the one resource that is called name or has it as its id: of
@@ -121,7 +214,7 @@ func (n *noun) byName(ctx context.Context, cl *client.Client, name string) (clie
 	for _, obj := range all {
 		switch {
 		case str(obj, "name") != name:
-		case cl.Project() == "" || str(obj, "project_id") == cl.Project():
+		case n.whole || cl.Project() == "" || str(obj, "project_id") == cl.Project():
 			own = append(own, obj)
 		default:
 			other = append(other, obj)
@@ -142,11 +235,7 @@ func (n *noun) byName(ctx context.Context, cl *client.Client, name string) (clie
 // byMark returns the resource without a name that was ensured under that name:
 // by this recipe, else by another one.
 func (n *noun) byMark(ctx context.Context, cl *client.Client, name string) (client.Object, error) {
-	query := url.Values{}
-	if cl.Project() != "" {
-		query.Set("project_id", cl.Project())
-	}
-	all, err := n.list(ctx, cl, query)
+	all, err := n.list(ctx, cl, n.ours(cl))
 	if err != nil {
 		return nil, err
 	}

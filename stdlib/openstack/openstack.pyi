@@ -11,7 +11,7 @@ class Cloud:
     class network:
         """A layer 2 network of the project."""
 
-        def ensure(self, name: str, *, mtu: int = None, shared: bool = None, external: bool = None, port_security: bool = None, adopt: bool = False) -> "openstack.network":
+        def ensure(self, name: str, *, mtu: int = None, shared: bool = None, external: bool = None, port_security: bool = None, tags: list[str] = [], adopt: bool = False) -> "openstack.network":
             """Make a network be there with the given settings. What isn't given isn't compared.
             
             Args:
@@ -20,6 +20,7 @@ class Cloud:
               shared: Whether other projects may use it; mostly for administrators.
               external: Whether routers may have their gateway on it; for administrators.
               port_security: Whether its ports are filtered by default.
+              tags: Its tags; [] removes them.
               adopt: Take over a network of that name that lacks this recipe's mark.
             
             Returns: openstack.network"""
@@ -34,12 +35,14 @@ class Cloud:
             Returns: openstack.network or None"""
             ...
 
-        def list(self, name: str = "", *, mark: str = "") -> "list[openstack.network]":
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.network]":
             """Return the networks that the login may see, sorted as the cloud gives them.
             
             Args:
               name: Only those of this name.
               mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
             
             Returns: list[openstack.network]"""
             ...
@@ -84,12 +87,14 @@ class Cloud:
             Returns: openstack.subnet or None"""
             ...
 
-        def list(self, name: str = "", *, mark: str = "") -> "list[openstack.subnet]":
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.subnet]":
             """Return the subnets that the login may see, sorted as the cloud gives them.
             
             Args:
               name: Only those of this name.
               mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
             
             Returns: list[openstack.subnet]"""
             ...
@@ -131,12 +136,14 @@ class Cloud:
             Returns: openstack.router or None"""
             ...
 
-        def list(self, name: str = "", *, mark: str = "") -> "list[openstack.router]":
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.router]":
             """Return the routers that the login may see, sorted as the cloud gives them.
             
             Args:
               name: Only those of this name.
               mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
             
             Returns: list[openstack.router]"""
             ...
@@ -180,12 +187,14 @@ class Cloud:
             Returns: openstack.port or None"""
             ...
 
-        def list(self, name: str = "", *, mark: str = "") -> "list[openstack.port]":
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.port]":
             """Return the ports that the login may see, sorted as the cloud gives them.
             
             Args:
               name: Only those of this name.
               mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
             
             Returns: list[openstack.port]"""
             ...
@@ -225,12 +234,14 @@ class Cloud:
             Returns: openstack.security_group or None"""
             ...
 
-        def list(self, name: str = "", *, mark: str = "") -> "list[openstack.security_group]":
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.security_group]":
             """Return the security groups that the login may see, sorted as the cloud gives them.
             
             Args:
               name: Only those of this name.
               mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
             
             Returns: list[openstack.security_group]"""
             ...
@@ -273,12 +284,14 @@ class Cloud:
             Returns: openstack.floating_ip or None"""
             ...
 
-        def list(self, name: str = "", *, mark: str = "") -> "list[openstack.floating_ip]":
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.floating_ip]":
             """Return the floating ips that the login may see, sorted as the cloud gives them.
             
             Args:
               name: Only those of this name.
               mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
             
             Returns: list[openstack.floating_ip]"""
             ...
@@ -362,12 +375,14 @@ class Cloud:
             Returns: openstack.image or None"""
             ...
 
-        def list(self, name: str = "", *, mark: str = "") -> "list[openstack.image]":
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.image]":
             """Return the images that the project may use.
             
             Args:
               name: Only those of this name.
               mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
             
             Returns: list[openstack.image]"""
             ...
@@ -440,12 +455,14 @@ class Cloud:
             Returns: openstack.server or None"""
             ...
 
-        def list(self, name: str = "", *, mark: str = "") -> "list[openstack.server]":
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.server]":
             """Return the project's servers, the newest first.
             
             Args:
               name: Only those of this name.
               mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
             
             Returns: list[openstack.server]"""
             ...

@@ -32,17 +32,17 @@ type holding struct {
 // holdings lists the kinds in the order in which they are deleted: what uses
 // others comes before them.
 func holdings() []holding {
-	all := []holding{neutronHolding(floatingIPNoun()), serverHolding()}
+	all := []holding{holdingOf(floatingIPNoun()), serverHolding()}
 	for _, n := range []*noun{portNoun(), routerNoun(), subnetNoun(), networkNoun(), securityGroupNoun(), ruleNoun()} {
-		all = append(all, neutronHolding(n))
+		all = append(all, holdingOf(n))
 	}
 	return append(all, imageHolding(), keypairHolding())
 }
 
-func neutronHolding(n *noun) holding {
+func holdingOf(n *noun) holding {
 	h := holding{kind: n.name, one: n.byID, remove: n.remove,
 		list: func(ctx context.Context, cl *client.Client) ([]client.Object, error) {
-			return n.list(ctx, cl, projectOnly(cl))
+			return n.list(ctx, cl, n.ours(cl))
 		},
 		mark: func(o client.Object) string { return markOf(o).(string) },
 	}

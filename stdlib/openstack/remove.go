@@ -19,7 +19,7 @@ func (n *noun) remove(ctx context.Context, c *Cloud, cl *client.Client, obj clie
 			return err
 		}
 	}
-	_, err := cl.Do(ctx, client.Call{Service: client.Network, Method: http.MethodDelete, Path: n.path + "/" + id})
+	_, err := cl.Do(ctx, n.call(http.MethodDelete, id, nil))
 	switch fault.KindOf(err) {
 	case fault.NotFound:
 		return nil

@@ -69,8 +69,28 @@ func readOne[T any](ctx context.Context, c *Cloud, kind, name string, ask func(c
 }
 
 type listArgs struct {
-	Name string `star:"name,positional" doc:"Only those of this name."`
-	Mark string `star:"mark" doc:"Only those whose owner mark begins so, such as \"gsrun:lab/gateway/\"."`
+	Name    string            `star:"name,positional" doc:"Only those of this name."`
+	Mark    string            `star:"mark" doc:"Only those whose owner mark begins so, such as \"gsrun:lab/gateway/\"."`
+	Tags    []string          `star:"tags" doc:"Only those that have all of these tags."`
+	Filters map[string]string `star:"filters" doc:"Further filters, as the API takes them in its query, such as {\"status\": \"ACTIVE\"}."`
+}
+
+// query returns what of a is for the API to filter by.
+func (n *noun) query(a listArgs) (url.Values, error) {
+	q := url.Values{}
+	for k, v := range a.Filters {
+		q.Set(k, v)
+	}
+	if a.Name != "" && !n.unnamed {
+		q.Set("name", a.Name)
+	}
+	if len(a.Tags) > 0 {
+		if n.tagged == untagged {
+			return nil, fault.New(fault.Invalid, "%ss have no tags", n.label())
+		}
+		q.Set("tags", strings.Join(a.Tags, ","))
+	}
+	return q, nil
 }
 
 func (n *noun) listVerb() builtin.Func {
@@ -82,9 +102,9 @@ func (n *noun) listVerb() builtin.Func {
 		Effect:  builtin.Reads,
 		Run: func(ctx context.Context, c *Cloud, a listArgs) (any, error) {
 			return readList(ctx, c, n.name, func(ctx context.Context, cl *client.Client) ([]map[string]any, error) {
-				query := url.Values{}
-				if a.Name != "" && !n.unnamed {
-					query.Set("name", a.Name)
+				query, err := n.query(a)
+				if err != nil {
+					return nil, err
 				}
 				all, err := n.list(ctx, cl, query)
 				if err != nil {
