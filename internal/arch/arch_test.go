@@ -49,7 +49,8 @@ func parts() []part {
 		{"internal/fault", nil},
 		{"internal/durable", nil},
 		{"internal/arch", nil},
-		{"internal/agree", nil}, // only a test
+		{"internal/agree", nil},       // only a test
+		{"internal/conformance", nil}, // only a test
 	}
 	all := []string{"runtime/builtin", "runtime/effect", "internal/client", "internal/fault"}
 	entries, _ := os.ReadDir("../../stdlib")

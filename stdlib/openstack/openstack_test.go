@@ -72,7 +72,8 @@ func newWorld(t *testing.T, config lab.Config) *world {
 		t.Fatal(err)
 	}
 	w.module = w.newModule()
-	w.door = agreeingDoor(t)
+	w.door = startest.NewDoor(effect.Apply)
+	startest.Agree(t, w.door)
 	return w
 }
 

@@ -1,11 +1,10 @@
-package openstack_test
+package startest
 
 import (
 	"sync"
 	"testing"
 
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
-	"git.vanillacore.net/govstack/gsrun/runtime/startest"
 )
 
 // An agreement checks that what a change said would come did come, wherever it
@@ -16,10 +15,9 @@ type agreement struct {
 	claims map[string]map[string]any // Change.After by target
 }
 
-// agreeingDoor returns a door that applies, and checks all changes.
-func agreeingDoor(t *testing.T) *effect.Door {
+// Agree makes d check all its changes, in place of what recorded them.
+func Agree(t *testing.T, d *effect.Door) {
 	a := &agreement{t: t, claims: make(map[string]map[string]any)}
-	d := startest.NewDoor(effect.Apply)
 	d.Recorder = a
 	d.Emit = func(e effect.Event) {
 		if e.Kind == effect.OpStart {
@@ -28,7 +26,6 @@ func agreeingDoor(t *testing.T) *effect.Door {
 			a.claims[e.Target] = e.Change.After
 		}
 	}
-	return d
 }
 
 func (a *agreement) Intent(effect.Record) error { return nil }

@@ -1,0 +1,252 @@
+package conformance
+
+import (
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/starlarkstruct"
+
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	lab "git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+	"git.vanillacore.net/govstack/gsrun/runtime/journal"
+	"git.vanillacore.net/govstack/gsrun/runtime/startest"
+	"git.vanillacore.net/govstack/gsrun/stdlib/openstack"
+)
+
+// TestScenarios runs each scenario against each target.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.star")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, target := range targets() {
+		t.Run(target.name, func(t *testing.T) {
+			for _, file := range files {
+				t.Run(strings.TrimSuffix(filepath.Base(file), ".star"), func(t *testing.T) {
+					t.Parallel()
+					s := newScenario(t, target)
+					startest.Run(t, file, s.options(effect.Apply))
+				})
+			}
+		})
+	}
+}
+
+// A scenario is a project of a target, and what its tests see of it.
+type scenario struct {
+	t      *testing.T
+	target target
+	cloud  cloud
+	clouds string // clouds.yaml
+	kept   string // folder of host keys
+	suffix string // of names that all projects share
+}
+
+func newScenario(t *testing.T, target target) *scenario {
+	s := &scenario{t: t, target: target, kept: t.TempDir(), suffix: strconv.FormatInt(time.Now().UnixNano(), 36)}
+	s.cloud, s.clouds = target.open(t)
+	return s
+}
+
+// module returns the module as a new run has it.
+func (s *scenario) module() *builtin.Module {
+	m := openstack.Module(openstack.Config{CloudsFile: s.clouds, HostKeys: journal.NewValues(s.kept), Interval: s.target.interval})
+	s.t.Cleanup(func() {
+		if err := m.Recv.(*openstack.Clouds).Close(); err != nil {
+			s.t.Error(err)
+		}
+	})
+	return m
+}
+
+// options are those of a new run.
+func (s *scenario) options(mode effect.Mode) startest.Options {
+	door := startest.NewDoor(mode)
+	if mode == effect.Apply {
+		startest.Agree(s.t, door)
+	}
+	door.Retry = effect.Retry{Tries: 6, Base: s.target.retry, Max: 20 * s.target.retry}
+	return startest.Options{Modules: []*builtin.Module{s.module()}, Globals: s.globals(), Door: door, Timeout: 5 * time.Minute}
+}
+
+// ids are what differs from run to run in the paths of calls.
+var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b`)
+
+// calls returns the calls after entry since of the log that want says, as
+// texts. Logins aren't among them.
+func (s *scenario) calls(since int, want func(lab.Request) bool) []string {
+	out := []string{}
+	for _, r := range s.cloud.Requests(since) {
+		if want(r) && !strings.HasPrefix(r.Path, "/identity/v3/auth/tokens") {
+			out = append(out, r.Method+" "+ids.ReplaceAllString(r.Path, "ID"))
+		}
+	}
+	return out
+}
+
+// run calls fn with the cloud of that entry, as a new run does.
+func (s *scenario) run(fn starlark.Callable, entry string, mode effect.Mode) (starlark.Value, *effect.Door, error) {
+	opts := s.options(mode)
+	connect := starlark.NewBuiltin("with_cloud", func(thread *starlark.Thread, _ *starlark.Builtin, _ starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
+		module := opts.Modules[0].Value().(starlark.HasAttrs)
+		f, err := module.Attr("connect")
+		if err != nil {
+			return nil, err
+		}
+		cloud, err := starlark.Call(thread, f, starlark.Tuple{starlark.String(entry)}, nil)
+		if err != nil {
+			return nil, err
+		}
+		return starlark.Call(thread, fn, starlark.Tuple{cloud}, nil)
+	})
+	v, err := startest.Call(s.t, connect, opts)
+	return v, opts.Door, err
+}
+
+// steady calls fn three times, and returns the first call's result.
+func (s *scenario) steady(fn starlark.Callable, entry string, changes bool) (starlark.Value, error) {
+	if _, _, err := s.planned(fn, entry); err != nil {
+		return nil, fmt.Errorf("planning: %w", err)
+	}
+	since := len(s.cloud.Requests(0))
+	first, _, err := s.run(fn, entry, effect.Apply)
+	if err != nil {
+		return nil, err
+	}
+	if writes := s.calls(since, lab.Request.Write); changes && len(writes) == 0 {
+		return nil, fmt.Errorf("nothing was written")
+	}
+	since = len(s.cloud.Requests(0))
+	second, _, err := s.run(fn, entry, effect.Apply)
+	if err != nil {
+		return nil, fmt.Errorf("the second time: %w", err)
+	}
+	if writes := s.calls(since, lab.Request.Write); len(writes) > 0 {
+		return nil, fmt.Errorf("the second time it wrote: %v", writes)
+	}
+	if err := same(first, second); err != nil {
+		return nil, fmt.Errorf("the second result differs: %w", err)
+	}
+	kinds, _, err := s.planned(fn, entry)
+	if err == nil && len(kinds) > 0 {
+		err = fmt.Errorf("a plan of what is there shows changes: %v", kinds)
+	}
+	return first, err
+}
+
+// planned calls fn in a plan, which may write nothing.
+func (s *scenario) planned(fn starlark.Callable, entry string) ([]string, starlark.Value, error) {
+	since := len(s.cloud.Requests(0))
+	v, door, err := s.run(fn, entry, effect.Plan)
+	if err != nil {
+		return nil, nil, err
+	}
+	if writes := s.calls(since, lab.Request.Write); len(writes) > 0 {
+		return nil, nil, fmt.Errorf("a plan wrote: %v", writes)
+	}
+	kinds := []string{}
+	for _, p := range door.Planned() {
+		kinds = append(kinds, string(p.Change.Kind)+" "+p.Target.String())
+	}
+	return kinds, v, nil
+}
+
+// same compares results by their attributes.
+func same(a, b starlark.Value) error {
+	x, err := effect.FromStarlark(a)
+	if err != nil {
+		return nil // a handle or the like, which isn't data
+	}
+	y, err := effect.FromStarlark(b)
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(x, y) {
+		return fmt.Errorf("%v is not %v", y, x)
+	}
+	return nil
+}
+
+// globals are the names that package conformance documents.
+func (s *scenario) globals() starlark.StringDict {
+	return starlark.StringDict{
+		"target": starlark.String(s.target.name),
+		"steady": s.builtin("steady", func(fn starlark.Callable, entry string) (starlark.Value, error) {
+			return s.steady(fn, entry, false)
+		}),
+		"changed": s.builtin("changed", func(fn starlark.Callable, entry string) (starlark.Value, error) {
+			return s.steady(fn, entry, true)
+		}),
+		"plan": s.builtin("plan", func(fn starlark.Callable, entry string) (starlark.Value, error) {
+			kinds, v, err := s.planned(fn, entry)
+			if err != nil {
+				return nil, err
+			}
+			return starlark.Tuple{effect.ToStarlark(kinds), v}, nil
+		}),
+		"writes": s.counting("writes", lab.Request.Write),
+		"reads":  s.counting("reads", func(r lab.Request) bool { return !r.Write() }),
+		"refusal": s.builtin("refusal", func(fn starlark.Callable, entry string) (starlark.Value, error) {
+			_, _, err := s.run(fn, entry, effect.Apply)
+			if err == nil {
+				return nil, fmt.Errorf("it didn't fail")
+			}
+			return starlarkstruct.FromStringDict(starlarkstruct.Default, starlark.StringDict{
+				"kind": starlark.String(fault.KindOf(err)), "text": starlark.String(err.Error()), "hint": starlark.String(fault.HintOf(err)),
+			}), nil
+		}),
+		"fault": starlark.NewBuiltin("fault", func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+			var f lab.Fault
+			if err := starlark.UnpackArgs(b.Name(), args, kwargs, "service", &f.Service, "method", &f.Method, "path?", &f.Path, "status?", &f.Status, "count?", &f.Count,
+				"reset?", &f.Reset, "body?", &f.Body, "retry_after?", &f.RetryAfter, "effect?", &f.Effect, "hide_ms?", &f.HideMS, "expire?", &f.Expire, "skip?", &f.Skip); err != nil {
+				return nil, err
+			}
+			id, err := s.cloud.Inject(f)
+			return starlark.String(id), err
+		}),
+		"clear_faults": starlark.NewBuiltin("clear_faults", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
+			s.cloud.ClearFaults("")
+			return starlark.None, nil
+		}),
+		"unique": starlark.NewBuiltin("unique", func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+			var name string
+			if err := starlark.UnpackArgs(b.Name(), args, kwargs, "name", &name); err != nil {
+				return nil, err
+			}
+			return starlark.String(name + "-" + s.suffix), nil
+		}),
+	}
+}
+
+// counting returns the function that calls fn and returns the calls that want
+// says.
+func (s *scenario) counting(name string, want func(lab.Request) bool) *starlark.Builtin {
+	return s.builtin(name, func(fn starlark.Callable, entry string) (starlark.Value, error) {
+		since := len(s.cloud.Requests(0))
+		if _, _, err := s.run(fn, entry, effect.Apply); err != nil {
+			return nil, err
+		}
+		return effect.ToStarlark(s.calls(since, want)), nil
+	})
+}
+
+// builtin returns a function that takes fn, and the entry of clouds.yaml.
+func (s *scenario) builtin(name string, f func(fn starlark.Callable, entry string) (starlark.Value, error)) *starlark.Builtin {
+	return starlark.NewBuiltin(name, func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		var fn starlark.Callable
+		entry := "lab"
+		if err := starlark.UnpackArgs(name, args, kwargs, "fn", &fn, "cloud?", &entry); err != nil {
+			return nil, err
+		}
+		return f(fn, entry)
+	})
+}
