@@ -36,7 +36,7 @@ func (c *Cloud) seedImages() {
 	if len(c.cfg.Users) == 0 {
 		return
 	}
-	owner := c.identity.projectNamed(c.cfg.Users[0].Projects[0]).id
+	owner := c.identity.projectNamed(c.cfg.Users[0].Projects[0], defaultDomain).id
 	for _, i := range c.cfg.Images {
 		m := &image{id: i.ID, owner: owner, status: "queued", visibility: "public", protected: i.Protected, minDisk: i.MinDisk, minRAM: i.MinRAM,
 			diskFormat: "qcow2", containerFormat: "bare", tags: append([]string(nil), i.Tags...), props: map[string]string{}, title: i.Name, created: c.now(), updated: c.now()}

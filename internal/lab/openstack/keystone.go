@@ -2,40 +2,36 @@ package openstack
 
 import (
 	"net/http"
+	"strings"
 	"time"
 )
 
-// identity is Keystone's data: one domain, "default".
+// identity is Keystone's data.
 type identity struct {
+	domains     map[string]*domain
 	projects    map[string]*project
 	users       map[string]*user
+	groups      map[string]*group
 	roles       map[string]string // id to name
 	grants      map[grant]bool
-	credentials map[string]*credential
+	credentials map[string]*credential // application credentials
+	rules       map[string]*accessRule
+	blobs       map[string]*blob // what /v3/credentials keeps, EC2 credentials among them
 	tokens      map[string]*token
 	serviceIDs  map[string]string // service and endpoint ids by type and type/interface
 }
 
-type project struct {
-	id, name, description string
-	enabled               bool
-	tags                  []string
-}
-
-type user struct {
-	id, name, password, description, email, defaultProject string
-	enabled                                                bool
-}
-
-type grant struct{ user, project, role string }
-
 func newIdentity() identity {
-	return identity{projects: map[string]*project{}, users: map[string]*user{}, roles: map[string]string{}, grants: map[grant]bool{},
-		credentials: map[string]*credential{}, tokens: map[string]*token{}, serviceIDs: map[string]string{}}
+	return identity{domains: map[string]*domain{defaultDomain: {id: defaultDomain, name: "Default", description: "The default domain", enabled: true}},
+		projects: map[string]*project{}, users: map[string]*user{}, groups: map[string]*group{}, roles: map[string]string{}, grants: map[grant]bool{},
+		credentials: map[string]*credential{}, rules: map[string]*accessRule{}, blobs: map[string]*blob{}, tokens: map[string]*token{}, serviceIDs: map[string]string{}}
 }
+
+// roleNames are the roles that exist: Keystone's own, and those that Octavia's policy asks for.
+var roleNames = []string{"admin", "member", "reader", "service", "load-balancer_admin", "load-balancer_member"}
 
 func (c *Cloud) seedIdentity() {
-	for _, name := range []string{"admin", "member", "reader", "service"} {
+	for _, name := range roleNames {
 		c.identity.roles[c.ids.hex()] = name
 	}
 	for _, s := range catalogServices {
@@ -48,24 +44,24 @@ func (c *Cloud) seedIdentity() {
 		if len(u.Projects) == 0 {
 			panic("openstack: user " + u.Name + " has no project")
 		}
-		account := &user{id: c.ids.hex(), name: u.Name, password: u.Password, enabled: true}
+		account := &user{id: c.ids.hex(), name: u.Name, domain: defaultDomain, password: u.Password, enabled: true}
 		c.identity.users[account.id] = account
 		for i, name := range u.Projects {
-			p := c.identity.projectNamed(name)
+			p := c.identity.projectNamed(name, defaultDomain)
 			if p == nil {
-				p = &project{id: c.ids.hex(), name: name, enabled: true}
+				p = &project{id: c.ids.hex(), name: name, description: "", domain: defaultDomain, parent: defaultDomain, enabled: true}
 				c.identity.projects[p.id] = p
 			}
 			if i == 0 {
 				account.defaultProject = p.id
 			}
 			for _, role := range u.Roles {
-				c.identity.grants[grant{account.id, p.id, c.identity.roleID(role)}] = true
+				c.identity.grants[grant{actor: account.id, target: p.id, role: c.identity.roleID(role)}] = true
 			}
 		}
 	}
 	for _, a := range c.cfg.ApplicationCredentials {
-		u, p := c.identity.userNamed(a.User), c.identity.projectNamed(a.Project)
+		u, p := c.identity.userNamed(a.User, defaultDomain), c.identity.projectNamed(a.Project, defaultDomain)
 		if u == nil || p == nil {
 			panic("openstack: application credential " + a.Name + " names an unknown user or project")
 		}
@@ -73,50 +69,8 @@ func (c *Cloud) seedIdentity() {
 		if id == "" {
 			id = c.ids.hex()
 		}
-		c.identity.credentials[id] = &credential{id: id, name: a.Name, secret: a.Secret, user: u, project: p, roles: c.identity.rolesOf(u.id, p.id)}
+		c.identity.credentials[id] = &credential{id: id, name: a.Name, secret: a.Secret, user: u, project: p.id, roles: c.identity.rolesOf(u.id, p.id)}
 	}
-}
-
-func (i *identity) projectNamed(name string) *project {
-	for _, p := range i.projects {
-		if p.name == name {
-			return p
-		}
-	}
-	return nil
-}
-
-func (i *identity) userNamed(name string) *user {
-	for _, u := range i.users {
-		if u.name == name {
-			return u
-		}
-	}
-	return nil
-}
-
-func (i *identity) roleID(name string) string {
-	for id, n := range i.roles {
-		if n == name {
-			return id
-		}
-	}
-	return ""
-}
-
-// rolesOf lists role ids, sorted by name so that answers are stable.
-func (i *identity) rolesOf(userID, projectID string) []string {
-	byName := map[string]string{}
-	for g := range i.grants {
-		if g.user == userID && g.project == projectID {
-			byName[i.roles[g.role]] = g.role
-		}
-	}
-	var ids []string
-	for _, name := range sortedKeys(byName) {
-		ids = append(ids, byName[name])
-	}
-	return ids
 }
 
 // catalogServices is what the catalog offers, with the path of each endpoint.
@@ -139,7 +93,7 @@ func (c *Cloud) catalog(r *request) []any {
 }
 
 func identityRoutes() []route {
-	return []route{
+	all := []route{
 		{method: "GET", pattern: "/", handle: (*Cloud).identityVersions, open: true},
 		{method: "GET", pattern: "/v3", handle: (*Cloud).identityVersion, open: true},
 		{method: "POST", pattern: "/v3/auth/tokens", handle: (*Cloud).tokenIssue, open: true},
@@ -147,33 +101,15 @@ func identityRoutes() []route {
 		{method: "DELETE", pattern: "/v3/auth/tokens", handle: (*Cloud).tokenRevoke},
 		{method: "GET", pattern: "/v3/auth/catalog", handle: (*Cloud).authCatalog},
 		{method: "GET", pattern: "/v3/auth/projects", handle: (*Cloud).authProjects},
-		{method: "GET", pattern: "/v3/domains", handle: (*Cloud).domainList},
-		{method: "GET", pattern: "/v3/domains/{id}", handle: (*Cloud).domainShow},
+		{method: "GET", pattern: "/v3/auth/domains", handle: (*Cloud).authDomains},
 		{method: "GET", pattern: "/v3/regions", handle: (*Cloud).regionList},
 		{method: "GET", pattern: "/v3/services", handle: (*Cloud).serviceList},
 		{method: "GET", pattern: "/v3/endpoints", handle: (*Cloud).endpointList},
-		{method: "GET", pattern: "/v3/projects", handle: (*Cloud).projectList},
-		{method: "POST", pattern: "/v3/projects", handle: (*Cloud).projectCreate},
-		{method: "GET", pattern: "/v3/projects/{id}", handle: (*Cloud).projectShow},
-		{method: "PATCH", pattern: "/v3/projects/{id}", handle: (*Cloud).projectUpdate},
-		{method: "DELETE", pattern: "/v3/projects/{id}", handle: (*Cloud).projectDelete},
-		{method: "GET", pattern: "/v3/users", handle: (*Cloud).userList},
-		{method: "POST", pattern: "/v3/users", handle: (*Cloud).userCreate},
-		{method: "GET", pattern: "/v3/users/{id}", handle: (*Cloud).userShow},
-		{method: "PATCH", pattern: "/v3/users/{id}", handle: (*Cloud).userUpdate},
-		{method: "DELETE", pattern: "/v3/users/{id}", handle: (*Cloud).userDelete},
-		{method: "GET", pattern: "/v3/users/{id}/projects", handle: (*Cloud).userProjects},
-		{method: "GET", pattern: "/v3/roles", handle: (*Cloud).roleList},
-		{method: "GET", pattern: "/v3/role_assignments", handle: (*Cloud).roleAssignments},
-		{method: "GET", pattern: "/v3/projects/{project}/users/{user}/roles", handle: (*Cloud).grantList},
-		{method: "GET", pattern: "/v3/projects/{project}/users/{user}/roles/{role}", handle: (*Cloud).grantCheck},
-		{method: "PUT", pattern: "/v3/projects/{project}/users/{user}/roles/{role}", handle: (*Cloud).grantAdd},
-		{method: "DELETE", pattern: "/v3/projects/{project}/users/{user}/roles/{role}", handle: (*Cloud).grantRemove},
-		{method: "GET", pattern: "/v3/users/{user}/application_credentials", handle: (*Cloud).credentialList},
-		{method: "POST", pattern: "/v3/users/{user}/application_credentials", handle: (*Cloud).credentialCreate},
-		{method: "GET", pattern: "/v3/users/{user}/application_credentials/{id}", handle: (*Cloud).credentialShow},
-		{method: "DELETE", pattern: "/v3/users/{user}/application_credentials/{id}", handle: (*Cloud).credentialDelete},
 	}
+	for _, more := range [][]route{domainRoutes(), projectRoutes(), userRoutes(), groupRoutes(), roleRoutes(), credentialRoutes(), blobRoutes()} {
+		all = append(all, more...)
+	}
+	return all
 }
 
 func (r *request) identityVersionDoc() doc {
@@ -190,12 +126,16 @@ func (c *Cloud) identityVersion(r *request) (answer, error) {
 	return ok(doc{"version": r.identityVersionDoc()})
 }
 
-// collection wraps a list as Keystone does.
+// collection wraps a list as Keystone does: it has no pages.
 func (r *request) collection(name string, items []any) (answer, error) {
 	if items == nil {
 		items = []any{}
 	}
-	return ok(doc{name: items, "links": doc{"next": nil, "self": r.base + r.http.URL.Path, "previous": nil}})
+	self := r.base + r.http.URL.Path
+	if r.http.URL.RawQuery != "" {
+		self += "?" + r.http.URL.RawQuery
+	}
+	return ok(doc{name: items, "links": doc{"next": nil, "self": self, "previous": nil}})
 }
 
 func (r *request) needAdmin(action string) error {
@@ -205,28 +145,70 @@ func (r *request) needAdmin(action string) error {
 	return nil
 }
 
-func (c *Cloud) domainDoc(r *request) doc {
-	return doc{"id": "default", "name": "Default", "description": "The default domain", "enabled": true, "tags": []any{}, "options": doc{},
-		"links": doc{"self": r.base + "/identity/v3/domains/default"}}
+// self is the links member of a resource below /v3.
+func (r *request) self(path string) doc { return doc{"self": r.base + "/identity/v3/" + path} }
+
+// picks tells whether a list shows what has these attributes: Keystone ignores filters that it doesn't know. Names
+// are compared as MySQL does, without regard to case.
+func (r *request) picks(attributes map[string]string) bool {
+	for key, have := range attributes {
+		switch want := r.query.Get(key); {
+		case !r.query.Has(key):
+		case key == "name" && !strings.EqualFold(want, have), key != "name" && want != have:
+			return false
+		}
+	}
+	return true
 }
 
-func (c *Cloud) domainList(r *request) (answer, error) {
-	if name := r.query.Get("name"); name != "" && name != "Default" {
-		return r.collection("domains", nil)
+// picksEnabled is the filter by enabled: anything but 0 and false means true.
+func (r *request) picksEnabled(enabled bool) bool {
+	if !r.query.Has("enabled") {
+		return true
 	}
-	return r.collection("domains", []any{c.domainDoc(r)})
+	want := strings.ToLower(r.query.Get("enabled"))
+	return enabled == (want != "0" && want != "false")
 }
 
-func (c *Cloud) domainShow(r *request) (answer, error) {
-	if r.arg("id") != "default" {
-		return answer{}, refuse(404, "Could not find domain: %s.", r.arg("id"))
+// malformed is the end of Keystone's messages about a request that it can't make sense of.
+const malformed = " The server could not comply with the request since it is either malformed or otherwise incorrect. The client is assumed to be in error."
+
+func missing(attribute, target string) error {
+	return refuse(400, "Expecting to find %s in %s."+malformed, attribute, target)
+}
+
+// wellNamed checks a name as Keystone's schemas do.
+func wellNamed(d doc, longest int) error {
+	name, isText := d["name"].(string)
+	switch {
+	case !has(d, "name"):
+		return refuse(400, "'name' is a required property")
+	case !isText:
+		return refuse(400, "Invalid input for field 'name': %v is not of type 'string'", d["name"])
+	case name == "":
+		return refuse(400, "Invalid input for field 'name': '' is too short")
+	case len(name) > longest:
+		return refuse(400, "Invalid input for field 'name': '%s' is too long", name)
 	}
-	return ok(doc{"domain": c.domainDoc(r)})
+	return nil
+}
+
+// enabledOf reads the flag of a body; unset leaves it as it is.
+func enabledOf(d doc, flag *bool) error {
+	switch v := d["enabled"].(type) {
+	case bool:
+		*flag = v
+	case nil:
+	case string:
+		return refuse(400, "Invalid input for field 'enabled': '%s' is not of type 'boolean'", v)
+	default:
+		return refuse(400, "Invalid input for field 'enabled': %v is not of type 'boolean'", v)
+	}
+	return nil
 }
 
 func (c *Cloud) regionList(r *request) (answer, error) {
-	return r.collection("regions", []any{doc{"id": c.cfg.Region, "description": "", "parent_region_id": nil,
-		"links": doc{"self": r.base + "/identity/v3/regions/" + c.cfg.Region}}})
+	return r.collection("regions", []any{doc{"id": c.cfg.Region, "description": "", "parent_region_id": nil, "links": r.self("regions/" + c.cfg.Region)}})
 }
 
 func (c *Cloud) serviceList(r *request) (answer, error) {
@@ -236,7 +218,9 @@ func (c *Cloud) serviceList(r *request) (answer, error) {
 	var out []any
 	for _, s := range catalogServices {
 		id := c.identity.serviceIDs[s.kind]
-		out = append(out, doc{"id": id, "type": s.kind, "name": s.name, "enabled": true, "links": doc{"self": r.base + "/identity/v3/services/" + id}})
+		if r.picks(map[string]string{"type": s.kind, "name": s.name}) {
+			out = append(out, doc{"id": id, "type": s.kind, "name": s.name, "enabled": true, "links": r.self("services/" + id)})
+		}
 	}
 	return r.collection("services", out)
 }
@@ -251,8 +235,10 @@ func (c *Cloud) endpointList(r *request) (answer, error) {
 		for _, e := range list(service, "endpoints") {
 			endpoint := e.(doc)
 			endpoint["service_id"], endpoint["enabled"] = service["id"], true
-			endpoint["links"] = doc{"self": r.base + "/identity/v3/endpoints/" + str(endpoint, "id")}
-			out = append(out, endpoint)
+			endpoint["links"] = r.self("endpoints/" + str(endpoint, "id"))
+			if r.picks(map[string]string{"interface": str(endpoint, "interface"), "service_id": str(endpoint, "service_id"), "region_id": c.cfg.Region}) {
+				out = append(out, endpoint)
+			}
 		}
 	}
 	return r.collection("endpoints", out)

@@ -1,16 +1,32 @@
 package openstack
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// credential is an application credential.
+// credential is an application credential. Its project may have gone.
 type credential struct {
-	id, name, secret, description string
-	user                          *user
-	project                       *project
-	roles                         []string
-	expires                       time.Time
-	unrestricted                  bool
-	rules                         []any
+	id, name, secret string
+	description      any // text or null
+	user             *user
+	project          string
+	roles            []string
+	expires          time.Time
+	unrestricted     any // null unless it was given
+	rules            []string
+}
+
+func credentialRoutes() []route {
+	return []route{
+		{method: "GET", pattern: "/v3/users/{user}/application_credentials", handle: (*Cloud).credentialList},
+		{method: "POST", pattern: "/v3/users/{user}/application_credentials", handle: (*Cloud).credentialCreate},
+		{method: "GET", pattern: "/v3/users/{user}/application_credentials/{id}", handle: (*Cloud).credentialShow},
+		{method: "DELETE", pattern: "/v3/users/{user}/application_credentials/{id}", handle: (*Cloud).credentialDelete},
+		{method: "GET", pattern: "/v3/users/{user}/access_rules", handle: (*Cloud).accessRuleList},
+		{method: "GET", pattern: "/v3/users/{user}/access_rules/{id}", handle: (*Cloud).accessRuleShow},
+		{method: "DELETE", pattern: "/v3/users/{user}/access_rules/{id}", handle: (*Cloud).accessRuleDelete},
+	}
 }
 
 // findCredential looks up by id, or by name and user.
@@ -27,18 +43,24 @@ func (i *identity) findCredential(d doc) *credential {
 	return nil
 }
 
+// rolesBy lists the roles that a credential gives now: those of it that its user still has.
+func (i *identity) rolesBy(a *credential) []string {
+	has := i.rolesOf(a.user.id, a.project)
+	return slices.DeleteFunc(slices.Clone(a.roles), func(role string) bool { return !slices.Contains(has, role) })
+}
+
 func (c *Cloud) credentialDoc(r *request, a *credential) doc {
-	d := doc{"id": a.id, "name": a.name, "description": nil, "project_id": a.project.id, "user_id": a.user.id, "roles": c.roleDocs(a.roles),
-		"expires_at": nil, "unrestricted": a.unrestricted, "system": nil,
-		"links": doc{"self": r.base + "/identity/v3/users/" + a.user.id + "/application_credentials/" + a.id}}
-	if a.description != "" {
-		d["description"] = a.description
+	roles := []any{}
+	for _, id := range a.roles {
+		roles = append(roles, c.roleDoc(id))
 	}
+	d := doc{"id": a.id, "name": a.name, "description": a.description, "project_id": a.project, "user_id": a.user.id, "roles": roles,
+		"expires_at": nil, "unrestricted": a.unrestricted, "system": nil, "links": r.self("application_credentials/" + a.id)}
 	if !a.expires.IsZero() {
 		d["expires_at"] = a.expires.Format("2006-01-02T15:04:05.000000") // unlike a token, without zone
 	}
-	if a.rules != nil {
-		d["access_rules"] = a.rules
+	if len(a.rules) > 0 {
+		d["access_rules"] = c.ruleDocs(a.rules)
 	}
 	return d
 }
@@ -59,51 +81,63 @@ func (c *Cloud) credentialList(r *request) (answer, error) {
 	var out []any
 	for _, id := range sortedKeys(c.identity.credentials) {
 		a := c.identity.credentials[id]
-		if name := r.query.Get("name"); a.user == u && (name == "" || name == a.name) && c.shown(id) {
+		if a.user == u && r.picks(map[string]string{"name": a.name}) && c.shown(id) {
 			out = append(out, c.credentialDoc(r, a))
 		}
 	}
 	return r.collection("application_credentials", out)
 }
 
+// mayManage refuses who is logged in by an application credential that mustn't make or delete others.
+func (r *request) mayManage() error {
+	if a := r.token.credential; a != nil && a.unrestricted != true {
+		return forbidden(r, "Using method 'application_credential' is not allowed for managing additional application credentials.")
+	}
+	return nil
+}
+
 func (c *Cloud) credentialCreate(r *request) (answer, error) {
-	u, err := c.credentialUser(r, "create_application_credential")
-	if err != nil {
-		return answer{}, err
-	}
-	if u != r.token.user || r.token.project == nil {
+	if r.arg("user") != r.token.user.id {
 		return answer{}, forbidden(r, "identity:create_application_credential")
-	}
-	if r.token.credential != nil && !r.token.credential.unrestricted {
-		return answer{}, refuse(403, "Could not create application credential: Using method 'application_credential' is not allowed for managing additional application credentials.")
 	}
 	d, err := r.object("application_credential")
 	if err != nil {
 		return answer{}, err
 	}
-	a := &credential{id: c.ids.hex(), name: str(d, "name"), secret: str(d, "secret"), description: str(d, "description"),
-		user: u, project: r.token.project, rules: list(d, "access_rules")}
-	if a.name == "" {
-		return answer{}, refuse(400, "Invalid input for field 'name': '' is too short")
+	if err := wellNamed(d, 255); err != nil {
+		return answer{}, err
 	}
-	for _, other := range c.identity.credentials {
-		if other.user == u && other.name == a.name {
-			return answer{}, refuse(409, "Conflict occurred attempting to store application_credential - Duplicate entry found with name %s for user %s.", a.name, u.id)
-		}
+	if err := wellRuled(list(d, "access_rules")); err != nil {
+		return answer{}, err
 	}
-	if a.secret == "" {
-		a.secret = newSecret()
+	if err := r.mayManage(); err != nil {
+		return answer{}, err
 	}
-	a.unrestricted, _ = d["unrestricted"].(bool)
+	if r.token.project == nil {
+		return answer{}, forbidden(r, "identity:create_application_credential")
+	}
+	a := &credential{id: c.ids.hex(), name: str(d, "name"), secret: str(d, "secret"), description: d["description"],
+		user: r.token.user, project: r.token.project.id, unrestricted: d["unrestricted"]}
+	if a.roles, err = c.credentialRoles(r, list(d, "roles")); err != nil {
+		return answer{}, err
+	}
 	if s := str(d, "expires_at"); s != "" {
 		if a.expires, err = parseExpiry(s); err != nil {
 			return answer{}, err
 		}
 		if !c.now().Before(a.expires) {
-			return answer{}, refuse(400, "Invalid application credential: The 'expires_at' must not be before now. The server could not comply with the request since it is either malformed or otherwise incorrect. The client is assumed to be in error.")
+			return answer{}, refuse(400, "The 'expires_at' must not be before now."+malformed)
 		}
 	}
-	if a.roles, err = c.credentialRoles(r, list(d, "roles")); err != nil {
+	for _, other := range c.identity.credentials {
+		if other.user == a.user && other.name == a.name {
+			return answer{}, refuse(409, "Conflict occurred attempting to store application_credential - Duplicate entry found with name %s.", a.name)
+		}
+	}
+	if a.secret == "" {
+		a.secret = newSecret()
+	}
+	if a.rules, err = c.keepRules(a.user.id, list(d, "access_rules")); err != nil {
 		return answer{}, err
 	}
 	c.identity.credentials[a.id] = a
@@ -113,7 +147,7 @@ func (c *Cloud) credentialCreate(r *request) (answer, error) {
 	return created(doc{"application_credential": out})
 }
 
-// credentialRoles resolves the roles asked for, which must be among the caller's; none means all.
+// credentialRoles resolves the roles asked for, which must be among the token's; none means all.
 func (c *Cloud) credentialRoles(r *request, want []any) ([]string, error) {
 	if len(want) == 0 {
 		return r.token.roles, nil
@@ -123,14 +157,12 @@ func (c *Cloud) credentialRoles(r *request, want []any) ([]string, error) {
 		ask, _ := w.(doc)
 		id := str(ask, "id")
 		if id == "" {
-			id = c.identity.roleID(str(ask, "name"))
+			if id = c.identity.roleID(str(ask, "name")); id == "" {
+				return nil, refuse(404, "Role %s is not defined", str(ask, "name"))
+			}
 		}
-		found := false
-		for _, mine := range r.token.roles {
-			found = found || mine == id
-		}
-		if !found {
-			return nil, refuse(400, "Invalid application credential: Could not find role assignment with role: %s, user or group: %s, project, domain, or system: %s. The server could not comply with the request since it is either malformed or otherwise incorrect. The client is assumed to be in error.", id, r.token.user.id, r.token.project.id)
+		if !slices.Contains(r.token.roles, id) {
+			return nil, refuse(400, "Invalid application credential: Cannot create an application credential with unassigned role")
 		}
 		ids = append(ids, id)
 	}
@@ -143,16 +175,15 @@ func parseExpiry(s string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, refuse(400, "Timestamp not in expected format. The server could not comply with the request since it is either malformed or otherwise incorrect. The client is assumed to be in error.")
+	return time.Time{}, refuse(400, "Timestamp not in expected format."+malformed)
 }
 
 func (c *Cloud) ownCredential(r *request, action string) (*credential, error) {
-	u, err := c.credentialUser(r, action)
-	if err != nil {
+	if _, err := c.credentialUser(r, action); err != nil {
 		return nil, err
 	}
 	a := c.identity.credentials[r.arg("id")]
-	if a == nil || a.user != u {
+	if a == nil {
 		return nil, refuse(404, "Could not find Application Credential: %s.", r.arg("id"))
 	}
 	return a, nil
@@ -167,12 +198,15 @@ func (c *Cloud) credentialShow(r *request) (answer, error) {
 }
 
 func (c *Cloud) credentialDelete(r *request) (answer, error) {
+	if _, err := c.credentialUser(r, "delete_application_credential"); err != nil {
+		return answer{}, err
+	}
+	if err := r.mayManage(); err != nil {
+		return answer{}, err
+	}
 	a, err := c.ownCredential(r, "delete_application_credential")
 	if err != nil {
 		return answer{}, err
-	}
-	if r.token.credential != nil && !r.token.credential.unrestricted {
-		return answer{}, refuse(403, "Could not delete application credential: Using method 'application_credential' is not allowed for managing additional application credentials.")
 	}
 	delete(c.identity.credentials, a.id)
 	return noContent()

@@ -1,13 +1,57 @@
 package openstack
 
-func (c *Cloud) userDoc(r *request, u *user) doc {
-	d := doc{"id": u.id, "name": u.name, "enabled": u.enabled, "domain_id": "default", "password_expires_at": nil, "options": doc{},
-		"links": doc{"self": r.base + "/identity/v3/users/" + u.id}}
-	for k, v := range map[string]string{"default_project_id": u.defaultProject, "description": u.description, "email": u.email} {
-		if v != "" {
-			d[k] = v
+import (
+	"maps"
+	"strings"
+)
+
+type user struct {
+	id, name, domain, password, defaultProject string
+	enabled                                    bool
+	extra                                      doc // what Keystone keeps without knowing it: description, email and more
+}
+
+func userRoutes() []route {
+	return []route{
+		{method: "GET", pattern: "/v3/users", handle: (*Cloud).userList},
+		{method: "POST", pattern: "/v3/users", handle: (*Cloud).userCreate},
+		{method: "GET", pattern: "/v3/users/{id}", handle: (*Cloud).userShow},
+		{method: "PATCH", pattern: "/v3/users/{id}", handle: (*Cloud).userUpdate},
+		{method: "DELETE", pattern: "/v3/users/{id}", handle: (*Cloud).userDelete},
+		{method: "GET", pattern: "/v3/users/{id}/projects", handle: (*Cloud).userProjects},
+		{method: "GET", pattern: "/v3/users/{id}/groups", handle: (*Cloud).userGroups},
+	}
+}
+
+func (i *identity) userNamed(name, domain string) *user {
+	for _, u := range i.users {
+		if u.domain == domain && strings.EqualFold(u.name, name) {
+			return u
 		}
 	}
+	return nil
+}
+
+// findUser finds the user that an object of a body names by id, or by name and domain.
+func (i *identity) findUser(d doc) *user {
+	if id := str(d, "id"); id != "" {
+		return i.users[id]
+	}
+	if m := i.domainOf(object(d, "domain")); m != nil {
+		return i.userNamed(str(d, "name"), m.id)
+	}
+	return nil
+}
+
+func (c *Cloud) userDoc(r *request, u *user) doc {
+	d := maps.Clone(u.extra)
+	if d == nil {
+		d = doc{}
+	}
+	if u.defaultProject != "" {
+		d["default_project_id"] = u.defaultProject
+	}
+	maps.Copy(d, doc{"id": u.id, "name": u.name, "enabled": u.enabled, "domain_id": u.domain, "password_expires_at": nil, "options": doc{}, "links": r.self("users/" + u.id)})
 	return d
 }
 
@@ -18,7 +62,7 @@ func (c *Cloud) userList(r *request) (answer, error) {
 	var out []any
 	for _, id := range sortedKeys(c.identity.users) {
 		u := c.identity.users[id]
-		if name := r.query.Get("name"); (name == "" || name == u.name) && c.shown(id) {
+		if r.picks(map[string]string{"name": u.name, "domain_id": u.domain}) && r.picksEnabled(u.enabled) && c.shown(id) {
 			out = append(out, c.userDoc(r, u))
 		}
 	}
@@ -33,38 +77,54 @@ func (c *Cloud) userCreate(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if str(d, "name") == "" {
-		return answer{}, refuse(400, "Invalid input for field 'name': '' should not be empty")
-	}
-	if c.identity.userNamed(str(d, "name")) != nil {
-		return answer{}, refuse(409, "Conflict occurred attempting to store user - Duplicate entry found with name %s at domain ID default.", str(d, "name"))
+	if err := wellNamed(d, 255); err != nil {
+		return answer{}, err
 	}
 	u := &user{id: c.ids.hex(), name: str(d, "name"), enabled: true}
+	if u.domain, err = c.newIn(r, d); err != nil {
+		return answer{}, err
+	}
+	if c.identity.userNamed(u.name, u.domain) != nil {
+		return answer{}, userTaken(u.name, u.domain)
+	}
+	if err := c.setUser(u, d); err != nil {
+		return answer{}, err
+	}
 	c.identity.users[u.id] = u
-	c.setUser(u, d)
 	c.conceal(r, "user", u.id)
 	return created(doc{"user": c.userDoc(r, u)})
 }
 
-func (c *Cloud) setUser(u *user, d doc) {
-	for key, field := range map[string]*string{"description": &u.description, "email": &u.email, "default_project_id": &u.defaultProject} {
-		if has(d, key) {
-			*field = str(d, key)
-		}
-	}
-	if v, given := d["enabled"].(bool); given {
-		u.enabled = v
-	}
-	if has(d, "password") {
-		u.password = str(d, "password")
-		for id, t := range c.identity.tokens {
-			if t.user == u && t.credential == nil {
-				delete(c.identity.tokens, id)
-			}
-		}
-	}
+func userTaken(name, domain string) error {
+	return refuse(409, "Conflict occurred attempting to store user - Duplicate entry found with name %s at domain ID %s.", name, domain)
 }
 
+// setUser takes over what a body says. Whose password changes has to log in again.
+func (c *Cloud) setUser(u *user, d doc) error {
+	if err := enabledOf(d, &u.enabled); err != nil {
+		return err
+	}
+	extra := maps.Clone(u.extra)
+	if extra == nil {
+		extra = doc{}
+	}
+	for key, v := range d {
+		switch key {
+		case "id", "name", "domain_id", "enabled", "options", "links", "password_expires_at":
+		case "default_project_id":
+			u.defaultProject = text(v)
+		case "password":
+			u.password = text(v)
+			c.identity.dropTokens(func(t *token) bool { return t.user == u && t.credential == nil })
+		default:
+			extra[key] = v
+		}
+	}
+	u.extra = extra
+	return nil
+}
+
+// foundUser is the user named in the path, if the caller may do this: everybody may look at themselves.
 func (c *Cloud) foundUser(r *request, action string) (*user, error) {
 	u := c.identity.users[r.arg("id")]
 	if !r.token.admin && (u != r.token.user || action == "identity:update_user" || action == "identity:delete_user") {
@@ -93,14 +153,26 @@ func (c *Cloud) userUpdate(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if name := str(d, "name"); name != "" && name != u.name {
-		if c.identity.userNamed(name) != nil {
-			return answer{}, refuse(409, "Conflict occurred attempting to store user - Duplicate entry found with name %s at domain ID default.", name)
-		}
-		u.name = name
+	if domain := str(d, "domain_id"); domain != "" && domain != u.domain {
+		return answer{}, refuse(400, "Cannot change Domain ID")
 	}
-	c.setUser(u, d)
-	return ok(doc{"user": c.userDoc(r, u)})
+	if has(d, "name") {
+		if err := wellNamed(d, 255); err != nil {
+			return answer{}, err
+		}
+		if other := c.identity.userNamed(str(d, "name"), u.domain); other != nil && other != u {
+			return answer{}, userTaken(str(d, "name"), u.domain)
+		}
+	}
+	if err := c.setUser(u, d); err != nil {
+		return answer{}, err
+	}
+	if has(d, "name") {
+		u.name = str(d, "name")
+	}
+	out := c.userDoc(r, u)
+	out["extra"] = u.extra
+	return ok(doc{"user": out})
 }
 
 func (c *Cloud) userDelete(r *request) (answer, error) {
@@ -108,18 +180,32 @@ func (c *Cloud) userDelete(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	delete(c.identity.users, u.id)
-	for g := range c.identity.grants {
-		if g.user == u.id {
-			delete(c.identity.grants, g)
-		}
-	}
-	for id, a := range c.identity.credentials {
-		if a.user == u {
-			delete(c.identity.credentials, id)
-		}
-	}
+	c.identity.dropUser(u)
 	return noContent()
+}
+
+// dropUser deletes a user with all that lets others act for them.
+func (i *identity) dropUser(u *user) {
+	delete(i.users, u.id)
+	i.dropGrants(func(g grant) bool { return !g.group && g.actor == u.id })
+	for id, a := range i.credentials {
+		if a.user == u {
+			delete(i.credentials, id)
+		}
+	}
+	for id, rule := range i.rules {
+		if rule.user == u.id {
+			delete(i.rules, id)
+		}
+	}
+	for id, b := range i.blobs {
+		if b.user == u.id {
+			delete(i.blobs, id)
+		}
+	}
+	for _, g := range i.groups {
+		delete(g.members, u.id)
+	}
 }
 
 func (c *Cloud) userProjects(r *request) (answer, error) {
@@ -130,98 +216,16 @@ func (c *Cloud) userProjects(r *request) (answer, error) {
 	return r.collection("projects", c.projectsOf(r, u.id))
 }
 
-func (c *Cloud) roleList(r *request) (answer, error) {
-	if err := r.needAdmin("identity:list_roles"); err != nil {
+func (c *Cloud) userGroups(r *request) (answer, error) {
+	u, err := c.foundUser(r, "identity:list_groups_for_user")
+	if err != nil {
 		return answer{}, err
 	}
 	var out []any
-	for _, id := range sortedKeys(c.identity.roles) {
-		if name := r.query.Get("name"); name == "" || name == c.identity.roles[id] {
-			out = append(out, doc{"id": id, "name": c.identity.roles[id], "domain_id": nil, "description": nil, "options": doc{},
-				"links": doc{"self": r.base + "/identity/v3/roles/" + id}})
+	for _, id := range sortedKeys(c.identity.groups) {
+		if g := c.identity.groups[id]; g.members[u.id] {
+			out = append(out, c.usersGroupDoc(r, g))
 		}
 	}
-	return r.collection("roles", out)
-}
-
-func (c *Cloud) roleAssignments(r *request) (answer, error) {
-	if err := r.needAdmin("identity:list_role_assignments"); err != nil {
-		return answer{}, err
-	}
-	byKey := map[string]doc{}
-	for g := range c.identity.grants {
-		if q := r.query; q.Get("user.id") != "" && q.Get("user.id") != g.user || q.Get("role.id") != "" && q.Get("role.id") != g.role ||
-			q.Get("scope.project.id") != "" && q.Get("scope.project.id") != g.project {
-			continue
-		}
-		byKey[g.project+g.user+g.role] = doc{"role": doc{"id": g.role}, "user": doc{"id": g.user}, "scope": doc{"project": doc{"id": g.project}},
-			"links": doc{"assignment": r.base + "/identity/v3/projects/" + g.project + "/users/" + g.user + "/roles/" + g.role}}
-	}
-	var out []any
-	for _, k := range sortedKeys(byKey) {
-		out = append(out, byKey[k])
-	}
-	return r.collection("role_assignments", out)
-}
-
-// grantOf is the assignment named in the path; all of it must exist.
-func (c *Cloud) grantOf(r *request, action string) (grant, error) {
-	if err := r.needAdmin(action); err != nil {
-		return grant{}, err
-	}
-	g := grant{r.arg("user"), r.arg("project"), r.arg("role")}
-	switch {
-	case c.identity.projects[g.project] == nil:
-		return g, refuse(404, "Could not find project: %s.", g.project)
-	case c.identity.users[g.user] == nil:
-		return g, refuse(404, "Could not find user: %s.", g.user)
-	case g.role != "" && c.identity.roles[g.role] == "":
-		return g, refuse(404, "Could not find role: %s.", g.role)
-	}
-	return g, nil
-}
-
-func (c *Cloud) grantList(r *request) (answer, error) {
-	g, err := c.grantOf(r, "identity:list_grants")
-	if err != nil {
-		return answer{}, err
-	}
-	return r.collection("roles", c.roleDocs(c.identity.rolesOf(g.user, g.project)))
-}
-
-func (c *Cloud) grantCheck(r *request) (answer, error) {
-	g, err := c.grantOf(r, "identity:check_grant")
-	if err == nil && !c.identity.grants[g] {
-		err = refuse(404, "Could not find role assignment with role: %s, user or group: %s, project, domain, or system: %s.", g.role, g.user, g.project)
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return noContent()
-}
-
-func (c *Cloud) grantAdd(r *request) (answer, error) {
-	g, err := c.grantOf(r, "identity:create_grant")
-	if err != nil {
-		return answer{}, err
-	}
-	c.identity.grants[g] = true
-	return noContent()
-}
-
-func (c *Cloud) grantRemove(r *request) (answer, error) {
-	g, err := c.grantOf(r, "identity:revoke_grant")
-	if err == nil && !c.identity.grants[g] {
-		err = refuse(404, "Could not find role assignment with role: %s, user or group: %s, project, domain, or system: %s.", g.role, g.user, g.project)
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	delete(c.identity.grants, g)
-	for id, t := range c.identity.tokens {
-		if t.user.id == g.user && t.project != nil && t.project.id == g.project {
-			delete(c.identity.tokens, id)
-		}
-	}
-	return noContent()
+	return r.collection("groups", out)
 }

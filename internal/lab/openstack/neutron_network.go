@@ -106,7 +106,7 @@ func (c *Cloud) seedNetwork() {
 	if len(c.cfg.Users) == 0 {
 		return
 	}
-	owner := c.identity.projectNamed(c.cfg.Users[0].Projects[0]).id
+	owner := c.identity.projectNamed(c.cfg.Users[0].Projects[0], defaultDomain).id
 	defaults := func(kind string) doc {
 		d := doc{}
 		for _, a := range c.network.nouns[kind].attributes {

@@ -175,6 +175,9 @@ func (c *Cloud) admit(r *request, rt route) error {
 		if r.token = c.identity.valid(r.http.Header.Get("X-Auth-Token"), c.now()); r.token == nil {
 			return c.unauthorized(r)
 		}
+		if !c.withinRules(r) {
+			return c.unauthorized(r)
+		}
 		if r.service != "identity" && r.token.project == nil {
 			return refuse(403, "Policy doesn't allow this request without a project scope.")
 		}

@@ -63,6 +63,20 @@ func (c *Cloud) State(normalize bool) map[string][]map[string]any {
 	for _, id := range sortedKeys(c.identity.credentials) {
 		add("application_credential", without(c.credentialDoc(r, c.identity.credentials[id]), "links"))
 	}
+	for _, id := range sortedKeys(c.identity.groups) {
+		add("group", without(c.usersGroupDoc(r, c.identity.groups[id]), "links"))
+	}
+	for _, id := range sortedKeys(c.identity.blobs) {
+		b := c.identity.blobs[id]
+		add("ec2_credential", doc{"id": b.id, "user_id": b.user, "project_id": b.project, "name": b.kind})
+	}
+	granted := map[string]doc{}
+	for g := range c.identity.grants {
+		granted[g.actor+g.target+g.role] = doc{"id": g.actor + g.target + g.role, "name": c.identity.roles[g.role], "actor": g.actor, "on": g.target}
+	}
+	for _, key := range sortedKeys(granted) {
+		add("role_assignment", granted[key])
+	}
 	if normalize {
 		normalizeState(out)
 	}
