@@ -36,6 +36,9 @@ import (
 // that are good for their texts alone.
 type Env struct {
 	CloudsFile string                         // the clouds.yaml that the site names
+	CloudsEnv  bool                           // whether the site names the environment in its place
+	LookupEnv  func(string) (string, bool)    // reads the environment where a recipe or the site says so
+	Creates    int                            // bound of the creates that one service of a cloud is sent at the same time
 	HostKeys   effect.Store                   // host keys that were read from consoles
 	Generated  effect.Store                   // secrets that gsrun made; it encrypts
 	Sources    map[string]secretclient.Source // where the site keeps its secrets
@@ -62,7 +65,7 @@ func Modules(e Env) []*builtin.Module {
 		log.Module(log.Config{}),
 		math.Module(),
 		net.Module(),
-		openstack.Module(openstack.Config{CloudsFile: e.CloudsFile, HostKeys: e.HostKeys}),
+		openstack.Module(openstack.Config{CloudsFile: e.CloudsFile, CloudsEnv: e.CloudsEnv, LookupEnv: e.LookupEnv, Creates: e.Creates, HostKeys: e.HostKeys}),
 		path.Module(),
 		re.Module(),
 		secret.Module(secret.Config{Sources: e.Sources, Readers: e.Readers, Store: e.Generated, Declared: e.Declared}),

@@ -83,8 +83,12 @@ func (a *app) environment(s *site.Site) (stdlib.Env, effect.Vault, error) {
 		return stdlib.Env{}, nil, err
 	}
 	state := s.StateDir()
+	clouds, fromEnv := s.CloudsFile()
 	env := stdlib.Env{
-		CloudsFile: s.Path(s.Clouds),
+		CloudsFile: clouds,
+		CloudsEnv:  fromEnv,
+		LookupEnv:  os.LookupEnv,
+		Creates:    s.Limits.Creates,
 		HostKeys:   journal.NewValues(filepath.Join(state, "hostkeys")),
 		Generated:  secretclient.NewStore(filepath.Join(state, "secrets"), box),
 		Sources:    sources,

@@ -27,7 +27,8 @@ type Site struct {
 	// State is the folder of journals, locks and generated secrets. Default
 	// ".gsrun".
 	State string `yaml:"state,omitempty"`
-	// Clouds is the clouds.yaml that openstack.connect reads.
+	// Clouds is the clouds.yaml that openstack.connect reads, or "env": then it
+	// reads OS_* variables of the environment.
 	Clouds string `yaml:"clouds,omitempty"`
 	// Values are what recipes see as ctx.site.
 	Values map[string]any `yaml:"values,omitempty"`
@@ -73,6 +74,9 @@ type Limits struct {
 	// Deletes is the number of deletions that one run may make. Default 0: a
 	// run that deletes says so with --max-deletes.
 	Deletes int `yaml:"deletes,omitempty"`
+	// Creates is the number of things that one service of a cloud is asked to
+	// make at the same time. Default 5.
+	Creates int `yaml:"creates,omitempty"`
 }
 
 // Load reads the site in the folder dir.
@@ -146,6 +150,15 @@ func (s *Site) Path(p string) string {
 		return p
 	}
 	return filepath.Join(s.Dir, p)
+}
+
+// CloudsFile returns the clouds.yaml, "" for none, and whether the environment
+// is named in its place.
+func (s *Site) CloudsFile() (path string, env bool) {
+	if s.Clouds == "env" {
+		return "", true
+	}
+	return s.Path(s.Clouds), false
 }
 
 // StateDir returns the folder of journals, locks and generated secrets.

@@ -14,16 +14,17 @@ import (
 // A Cloud is one project of one cloud. It connects at its first use.
 type Cloud struct {
 	name   string
+	login  login
 	config Config
-	busy   chan struct{} // held while connecting
-	conn   *client.Client
 
-	mu    sync.Mutex
-	locks map[effect.Target]chan struct{} // held while an op on the target runs
+	mu      sync.Mutex
+	conn    *client.Client
+	opening *opening                        // the last login; nil for none
+	locks   map[effect.Target]chan struct{} // held while an op on the target runs
 }
 
-func newCloud(name string, config Config) *Cloud {
-	return &Cloud{name: name, config: config, busy: make(chan struct{}, 1), locks: make(map[effect.Target]chan struct{})}
+func newCloud(name string, login login, config Config) *Cloud {
+	return &Cloud{name: name, login: login, config: config, locks: make(map[effect.Target]chan struct{})}
 }
 
 func (c *Cloud) String() string { return c.name }
@@ -32,38 +33,81 @@ func (c *Cloud) String() string { return c.name }
 func (c *Cloud) scope() string { return scopePrefix + c.name }
 
 func (c *Cloud) target(kind, name string) effect.Target {
-	return effect.Target{Scope: c.scope(), Kind: kind, Name: name}
+	return effect.Target{Scope: c.scope(), Kind: kind, Name: name, Unknown: !c.login.known}
 }
 
+// An opening is a login under way, or what came of it.
+type opening struct {
+	done chan struct{}
+	err  error
+	at   time.Time // when it failed
+}
+
+// refusedFor is how long a login that was refused stands for those that ask
+// after it: with many steps at once, trying each time would lock the user out.
+const refusedFor = 5 * time.Second
+
 // client returns the connection, and makes it if there is none yet. Only one
-// caller does; the others wait for it.
+// caller does; the others wait for it, and share what comes of it.
 func (c *Cloud) client(ctx context.Context) (*client.Client, error) {
+	clock := effect.From(ctx).Door.Clock
+	for {
+		c.mu.Lock()
+		if c.conn != nil {
+			c.mu.Unlock()
+			return c.conn, nil
+		}
+		o := c.opening
+		if o != nil && o.stale(clock.Now()) {
+			o = nil
+		}
+		mine := o == nil
+		if mine {
+			o = &opening{done: make(chan struct{})}
+			c.opening = o
+		}
+		c.mu.Unlock()
+		if mine {
+			conn, err := c.open(ctx)
+			c.mu.Lock()
+			c.conn, o.err, o.at = conn, err, clock.Now()
+			c.mu.Unlock()
+			close(o.done)
+			return conn, err
+		}
+		select {
+		case <-o.done:
+		case <-ctx.Done():
+			return nil, fault.FromContext(ctx)
+		}
+		switch fault.KindOf(o.err) {
+		case "", fault.Cancelled, fault.Timeout: // that it was given up says nothing about the cloud
+		default:
+			return nil, o.err
+		}
+	}
+}
+
+// stale reports whether what came of a login says nothing any more.
+func (o *opening) stale(now time.Time) bool {
 	select {
-	case c.busy <- struct{}{}:
-		defer func() { <-c.busy }()
-	case <-ctx.Done():
-		return nil, fault.FromContext(ctx)
+	case <-o.done:
+		return fault.KindOf(o.err) != fault.Denied || now.Sub(o.at) >= refusedFor
+	default:
+		return false
 	}
-	if c.conn != nil {
-		return c.conn, nil
-	}
-	file, err := client.ReadClouds(c.config.CloudsFile, builtin.Nearest)
+}
+
+func (c *Cloud) open(ctx context.Context) (*client.Client, error) {
+	entry, err := c.login.entry(c.name, c.config)
 	if err != nil {
 		return nil, err
 	}
-	entry, err := file.Entry(c.name)
-	if err != nil {
-		return nil, err
-	}
+	entry.Creates = c.config.Creates
 	for _, s := range entry.Secrets() {
 		effect.Derived(ctx, s) // one that can't be told from other text is in no message of this module
 	}
-	conn, err := client.Connect(ctx, entry)
-	if err != nil {
-		return nil, err
-	}
-	c.conn = conn
-	return conn, nil
+	return client.Connect(ctx, entry)
 }
 
 // reach returns the reach of a change of a resource: the parts of others that
@@ -100,8 +144,8 @@ func (c *Cloud) do(ctx context.Context, op effect.Op) (effect.State, error) {
 }
 
 func (c *Cloud) close() {
-	c.busy <- struct{}{}
-	defer func() { <-c.busy }()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.conn != nil {
 		c.conn.Close()
 	}

@@ -42,7 +42,7 @@ func (w *world) client() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	entry, err := file.Entry("lab")
+	entry, err := file.Entry("lab", client.Given{})
 	if err != nil {
 		return nil, err
 	}

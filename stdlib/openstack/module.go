@@ -3,7 +3,7 @@
 package openstack
 
 import (
-	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,8 +16,16 @@ import (
 // Config is what the module is given by the site.
 type Config struct {
 	// CloudsFile is the clouds.yaml that the site names. Without it no cloud can
-	// be connected to.
+	// be connected to by the name of an entry.
 	CloudsFile string
+	// CloudsEnv says that the site names the environment in place of a file.
+	CloudsEnv bool
+	// LookupEnv reads a variable of the environment, which is asked only where a
+	// recipe or the site says so. Nil means that there is none.
+	LookupEnv func(string) (string, bool)
+	// Creates bounds the creates that one service is sent at the same time. 0
+	// means 5.
+	Creates int
 	// HostKeys keeps the host keys that were read from consoles. Nil keeps none.
 	HostKeys effect.Store
 	// Interval is the pause between two looks at something under way. 0 means 2 s.
@@ -60,39 +68,32 @@ func (c *Clouds) Close() error {
 	return nil
 }
 
-type connectArgs struct {
-	Cloud string `star:"cloud,required" doc:"Name of the entry in the clouds.yaml that the site names."`
-}
-
-func connect() builtin.Func {
-	return builtin.Of(builtin.Spec[*Clouds, connectArgs]{
-		Name: "connect",
-		Doc: "Return a handle on one project of a cloud. The login is made at the first use and shared by all steps of the run; a token that expires is renewed. " +
-			"Passwords, application credentials and tokens of clouds.yaml work, and a secure.yaml beside it is merged; no other file and no OS_* variable is read.",
-		Returns: "openstack.cloud",
-		Example: `cloud = openstack.connect("openstack")`,
-		Effect:  builtin.Connect,
-		Errors:  []fault.Kind{fault.Invalid},
-		Run: func(_ context.Context, c *Clouds, a connectArgs) (any, error) {
-			if a.Cloud == "" {
-				return nil, fault.New(fault.Invalid, "openstack.connect: the cloud's name is empty")
-			}
-			return c.connect(a.Cloud)
-		},
-	})
-}
-
-// connect returns the cloud of that name, the same for all of a run.
+// connect returns the cloud of that name, as a target names it.
 func (c *Clouds) connect(name string) (*Cloud, error) {
-	if c.config.CloudsFile == "" {
-		return nil, fault.Hinted(fault.Invalid, "name clouds: in site.yaml", "connecting to cloud %q: the site names no clouds.yaml", name)
-	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	cloud := c.clouds[name]
-	if cloud == nil {
-		cloud = newCloud(name, c.config)
-		c.clouds[name] = cloud
+	c.mu.Unlock()
+	if cloud != nil {
+		return cloud, nil
 	}
-	return cloud, nil
+	a := connectArgs{Cloud: name}
+	base, scope, narrowed := strings.Cut(name, "@")
+	if narrowed {
+		a.Cloud = base
+		domain, isDomain := strings.CutPrefix(scope, "domain=")
+		switch {
+		case isDomain:
+			a.Domain.ID = effect.Plain(domain)
+		case scope == "system":
+			a.System = true
+		case strings.HasPrefix(scope, "credential") || strings.HasPrefix(scope, "user=") || scope == "token":
+			return nil, fault.New(fault.Invalid, "only the recipe that connected to %s knows how: it hasn't done so in this run", name)
+		default:
+			a.Project.ID = effect.Plain(scope)
+		}
+	}
+	if a.Env = a.Cloud == "env" && c.config.CloudsFile == "" && !c.config.CloudsEnv; a.Env {
+		a.Cloud = ""
+	}
+	return c.open(a)
 }

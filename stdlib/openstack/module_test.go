@@ -38,7 +38,11 @@ func (w *world) runAs(ctx context.Context, owner effect.Owner, m *builtin.Module
 			return globals["file1"], nil
 		}),
 	}}
-	_, err := starlark.ExecFileOptions(&syntax.FileOptions{TopLevelControl: true, GlobalReassign: true}, thread, "step.star", "cloud = openstack.connect(\"lab\")\n"+source, globals)
+	if !strings.Contains(source, "openstack.connect(") {
+		source = "cloud = openstack.connect(\"lab\")\n" + source
+	}
+	globals["struct"] = starlark.NewBuiltin("struct", starlarkstruct.Make)
+	_, err := starlark.ExecFileOptions(&syntax.FileOptions{TopLevelControl: true, GlobalReassign: true}, thread, "step.star", source, globals)
 	return err
 }
 

@@ -530,11 +530,30 @@ class Server:
         ...
 
 
-def connect(cloud: str) -> "openstack.cloud":
-    """Return a handle on one project of a cloud. The login is made at the first use and shared by all steps of the run; a token that expires is renewed. Passwords, application credentials and tokens of clouds.yaml work, and a secure.yaml beside it is merged; no other file and no OS_* variable is read.
+def connect(cloud: str = "", *, env: bool = False, auth_url: str = "", credential: Any = None, user: Any = None, user_domain: str = "", password: str = None, token: str = None, project: Any = None, project_domain: str = "", domain: Any = None, system: bool = False, region: str = "", interface: str = "", cacert: str = None, cert: str = None, key: str = None, endpoints: dict[str, str] = {}, timeout: str = None, name: str = "") -> "openstack.cloud":
+    """Return a handle on one project (or domain, or the system) of a cloud. The login is made at the first use and shared by all steps of the run; a token that expires is renewed once for all of them. What is read is what is named: an entry of the clouds.yaml that the site names, with the secure.yaml beside it; OS_* variables with env = True, or where the site says `clouds: env`; else only the arguments. Profiles of vendors and clouds-public.yaml aren't looked up. Logins by password, application credential and token work; trusts, TOTP, OpenID Connect, SAML and Kerberos don't. Certificates are always verified.
     
     Args:
-      cloud: Name of the entry in the clouds.yaml that the site names.
+      cloud: Name of the entry in the clouds.yaml that the site names. Without it env or auth_url says where the cloud is. The other arguments count more than what the entry says.
+      env: Read the cloud from the environment (OS_AUTH_URL and the other OS_* variables), and from no file.
+      auth_url: Address of Keystone, such as "https://keystone.example.org/v3".
+      credential: Application credential to log in by: an object with id and secret, as application_credential.ensure returns it. It has a project of its own.
+      user: User to log in as, by name, id or object; with password.
+      user_domain: Name of the user's domain, and of that of the project unless project_domain says so.
+      password: The user's password; a secret.
+      token: Token to work with; a secret. It can't be renewed: once it expires, calls are refused.
+      project: Project to work in, by name, id or object: another than the entry's, where the user has a role in it.
+      project_domain: Name of the project's domain.
+      domain: Domain to work on in place of a project, by name, id or object: for who administers users and projects.
+      system: Work on the whole system in place of a project.
+      region: Region whose services are called. None means the entry's, or any if the cloud has one.
+      interface: Which endpoints are called: public, internal or admin. None means the entry's, or public.
+      cacert: Certificates to trust in place of the system's: the text in PEM form, or an absolute path of a file.
+      cert: Certificate to show to the services: the text in PEM form, or an absolute path.
+      key: Private key of cert: the text in PEM form, a secret, or an absolute path.
+      endpoints: Addresses of services in place of the catalog's, by type: {"load-balancer": "https://lb.example.org"}.
+      timeout: Time after which a call that isn't answered has failed; uploads have none. None means the entry's api_timeout, or 90 s.
+      name: Name in plans and messages. None means that of the entry, with what it is connected to for: "lab@project".
     
     Returns: openstack.cloud"""
     ...

@@ -188,6 +188,9 @@ func (w *world) globals() starlark.StringDict {
 			}
 			return starlark.MakeInt(n), nil
 		}),
+		"unknown":        effect.Unknown{Of: "something"},
+		"hidden":         effect.SecretOf("correct horse battery", "test:hidden"),
+		"demo_password":  effect.SecretOf("secret", "test:demo"),
 		"file1":          w.file("one", "content of file one, 34 bytes....\n"),
 		"file2":          w.file("two", "other content"),
 		"raw_network":    w.raw("raw_network", func(c *client.Client, a []string) error { return w.rawNetwork(c, a[0], a[1]) }),

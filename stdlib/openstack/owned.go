@@ -138,13 +138,16 @@ func projectOnly(cl *client.Client) url.Values {
 // scopePrefix is what the targets of this module begin with.
 const scopePrefix = "openstack/"
 
-// Scopes returns the clouds that recipes connected to.
+// Scopes returns the clouds that recipes connected to, as far as it is known
+// how.
 func (c *Clouds) Scopes() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []string
 	for _, cloud := range c.clouds {
-		out = append(out, cloud.scope())
+		if cloud.login.known {
+			out = append(out, cloud.scope())
+		}
 	}
 	slices.Sort(out)
 	return out

@@ -61,24 +61,83 @@ func (c *Client) Send(ctx context.Context, call Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	slot := c.slots[call.Service]
-	select {
-	case slot <- struct{}{}:
-		defer func() { <-slot }()
-	case <-ctx.Done():
-		return Answer{}, fault.FromContext(ctx)
+	if err := c.negotiate(ctx, call.Service, call.Version); err != nil {
+		return Answer{}, err
 	}
+	if call.Method == http.MethodPost {
+		leave, err := enter(ctx, c.creates[call.Service])
+		if err != nil {
+			return Answer{}, err
+		}
+		defer leave()
+	}
+	return c.send(ctx, call, address, []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent})
+}
+
+// enter takes one of the places of a bounded crowd.
+func enter(ctx context.Context, places chan struct{}) (leave func(), err error) {
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	case <-ctx.Done():
+		return nil, fault.FromContext(ctx)
+	}
+}
+
+// send sends a call to an address. A token that the service doesn't take any
+// more is renewed, and the call sent once more.
+func (c *Client) send(ctx context.Context, call Call, address string, okCodes []int) (Answer, error) {
+	leave, err := enter(ctx, c.slots[call.Service])
+	if err != nil {
+		return Answer{}, err
+	}
+	defer leave()
 	cctx := ctx
 	if call.Stream == nil {
 		var cancel context.CancelFunc
 		cctx, cancel = context.WithTimeoutCause(ctx, c.entry.Timeout, tooSlow(call.Service, c.entry.Timeout))
 		defer cancel()
 	}
-	opts := &gophercloud.RequestOpts{
-		KeepResponseBody: true,
-		OkCodes:          []int{200, 201, 202, 204},
-		MoreHeaders:      make(map[string]string),
+	token := c.provider.Token()
+	a, f := c.sendOnce(cctx, call, address, okCodes)
+	if !expired(a, f) || c.entry.Method == ByToken { // a token doesn't say how to get another
+		return a, asError(f)
 	}
+	if rerr := c.renew(cctx, token); rerr != nil {
+		if ferr := fault.FromContext(cctx); ferr != nil {
+			return Answer{}, ferr
+		}
+		return Answer{}, rerr
+	}
+	if call.Stream != nil {
+		if _, serr := call.Stream.Seek(0, io.SeekStart); serr != nil {
+			return Answer{}, fault.New(fault.Unavailable, "the token expired, and what was being sent can't be read again: %v", serr)
+		}
+	}
+	if a, f = c.sendOnce(cctx, call, address, okCodes); expired(a, f) && call.Service != Identity {
+		// That Keystone has just renewed it says that the credentials are good. It
+		// may have expired once more, or the service doesn't know it yet.
+		f.Kind, f.Hint = fault.Unavailable, title(call.Service)+" doesn't take tokens that Keystone gives: the cloud's operators can tell why"
+	}
+	return a, asError(f)
+}
+
+// expired reports whether a service doesn't take the token.
+func expired(a Answer, f *fault.Error) bool {
+	return f != nil && a.Status == http.StatusUnauthorized
+}
+
+// asError is f without the trap of an interface that holds nil.
+func asError(f *fault.Error) error {
+	if f == nil {
+		return nil
+	}
+	return f
+}
+
+// sendOnce sends a call. The status is there also where the service says no.
+func (c *Client) sendOnce(ctx context.Context, call Call, address string, okCodes []int) (Answer, *fault.Error) {
+	opts := &gophercloud.RequestOpts{KeepResponseBody: true, OkCodes: okCodes, MoreHeaders: make(map[string]string)}
 	for k, v := range call.Header {
 		opts.MoreHeaders[k] = v
 	}
@@ -89,31 +148,18 @@ func (c *Client) Send(ctx context.Context, call Call) (Answer, error) {
 		opts.JSONBody = call.Body
 	}
 	sc := &gophercloud.ServiceClient{ProviderClient: c.provider, Type: string(call.Service), Microversion: call.Version}
-	resp, err := sc.Request(cctx, call.Method, address, opts)
+	resp, err := sc.Request(ctx, call.Method, address, opts)
 	if err != nil {
-		return Answer{}, c.refused(call.Service, translate(cctx, call.Service, err), err)
+		var code gophercloud.ErrUnexpectedResponseCode
+		_ = errors.As(err, &code) // 0 where there is no answer
+		return Answer{Status: code.Actual}, translate(ctx, call.Service, err)
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return Answer{}, translate(cctx, call.Service, fmt.Errorf("reading the answer to %s %s: %w", call.Method, call.Path, err))
+		return Answer{}, translate(ctx, call.Service, fmt.Errorf("reading the answer to %s %s: %w", call.Method, call.Path, err))
 	}
 	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: raw}, nil
-}
-
-// refused returns f, the fault of a call that ended with err. A token that the
-// service doesn't take though Keystone has just renewed it says nothing about
-// the credentials: renewing would have failed. It may have expired once more,
-// or the service doesn't know it yet.
-func (c *Client) refused(s Service, f *fault.Error, err error) error {
-	var code gophercloud.ErrUnexpectedResponseCode
-	if s != Identity && c.provider.ReauthFunc != nil && errors.As(err, &code) && code.Actual == http.StatusUnauthorized && f.Kind == fault.Denied {
-		var renew *gophercloud.ErrUnableToReauthenticate
-		if !errors.As(err, &renew) {
-			f.Kind, f.Hint = fault.Unavailable, title(s)+" doesn't take tokens that Keystone gives: the cloud's operators can tell why"
-		}
-	}
-	return f
 }
 
 // One sends a call and returns the object under key in the answer.

@@ -1,10 +1,11 @@
-// Package openstack is a client of OpenStack's APIs for one cloud of a
-// clouds.yaml: it logs in, finds the services, sends calls and turns what goes
-// wrong into faults. It reads nothing that it isn't told to read: no
-// environment, no search path, no proxy settings.
+// Package openstack is a client of OpenStack's APIs for one login to one cloud:
+// it logs in, finds the services, sends calls and turns what goes wrong into
+// faults. It reads nothing that it isn't told to read: no environment, no search
+// path, no proxy settings.
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,20 +13,22 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
-// perService bounds the calls that run at the same time against one service.
-const perService = 10
+// The bounds of the calls, and of the creates among them, that run at the same
+// time against one service. Creates are what services choke on.
+const (
+	perService        = 10
+	createsPerService = 5
+)
 
 // callTime bounds one call where api_timeout doesn't. OpenStack's own services give up
 // on each other after 60 s, so later answers aren't to be expected.
@@ -34,12 +37,15 @@ const callTime = 90 * time.Second
 // A Client sends calls to one cloud with one login. It is safe for concurrent
 // use. A token that expires is renewed once, whatever number of calls meet it.
 type Client struct {
-	entry     Entry
-	provider  *gophercloud.ProviderClient
-	transport *http.Transport
-	project   string
-	endpoints map[Service]string
-	slots     map[Service]chan struct{}
+	entry        Entry
+	provider     *gophercloud.ProviderClient
+	transport    *http.Transport
+	project      string
+	endpoints    map[Service]string
+	slots        map[Service]chan struct{} // of all calls
+	creates      map[Service]chan struct{} // of creates
+	negotiations map[Service]*negotiation
+	renewals     renewals
 }
 
 // Connect logs in to the cloud that e describes. The errors have kind Invalid
@@ -47,23 +53,21 @@ type Client struct {
 // Untrusted for a certificate that doesn't verify, Unreachable and Unavailable
 // for what may pass.
 func Connect(ctx context.Context, e Entry) (*Client, error) {
-	c := &Client{entry: e, endpoints: make(map[Service]string), slots: make(map[Service]chan struct{})}
+	c := &Client{entry: e, endpoints: make(map[Service]string), slots: make(map[Service]chan struct{}),
+		creates: make(map[Service]chan struct{}), negotiations: make(map[Service]*negotiation)}
 	for _, s := range Services() {
 		c.slots[s] = make(chan struct{}, perService)
+		c.creates[s] = make(chan struct{}, cmp.Or(max(e.Creates, 0), createsPerService))
+		c.negotiations[s] = &negotiation{busy: make(chan struct{}, 1)}
 	}
 	var err error
 	if c.transport, err = newTransport(e); err != nil {
 		return nil, err
 	}
-	if c.provider, err = openstack.NewClient(e.AuthURL); err != nil {
-		return nil, fault.New(fault.Invalid, "%s: cloud %q: auth.auth_url: %v", e.File, e.Name, err)
-	}
-	c.provider.HTTPClient = http.Client{Transport: c.transport}
-	c.provider.UserAgent.Prepend("gsrun")
-	c.provider.UseTokenLock()
+	c.renewals.ctx, c.renewals.stop = context.WithCancel(context.Background())
 	lctx, cancel := context.WithTimeoutCause(ctx, e.Timeout, tooSlow(Identity, e.Timeout))
 	defer cancel()
-	if err := openstack.AuthenticateV3(lctx, c.provider, e.options(), gophercloud.EndpointOpts{}); err != nil {
+	if c.provider, err = c.login(lctx); err != nil {
 		c.Close()
 		return nil, c.loginError(lctx, err)
 	}
@@ -74,8 +78,12 @@ func Connect(ctx context.Context, e Entry) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the connections that are idle.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+// Close ends the connections that are idle, and a renewal that is under way.
+func (c *Client) Close() {
+	c.renewals.stop()
+	c.renewals.all.Wait()
+	c.transport.CloseIdleConnections()
+}
 
 // Project returns the id of the project that the login is scoped to, or "".
 func (c *Client) Project() string { return c.project }
@@ -89,24 +97,21 @@ func newTransport(e Entry) (*http.Transport, error) {
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   10 * time.Second,
 		ResponseHeaderTimeout: 5 * time.Minute, // Glance answers an upload once it has stored it
-		MaxIdleConnsPerHost:   perService,
+		MaxIdleConnsPerHost:   4 * perService,  // services may share a host
+		ForceAttemptHTTP2:     true,            // a dialer and certificates of one's own would switch it off
 		IdleConnTimeout:       30 * time.Second,
 		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	if e.CACert != "" {
-		pem, err := os.ReadFile(e.CACert)
-		if err != nil {
-			return nil, fault.New(fault.Invalid, "%s: cloud %q: cacert: %v", e.File, e.Name, err)
-		}
 		t.TLSClientConfig.RootCAs = x509.NewCertPool()
-		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, "%s: cloud %q: cacert: %s holds no certificate in PEM form", e.File, e.Name, e.CACert)
+		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM([]byte(e.CACert)) {
+			return nil, e.wrong("cacert", "", "it holds no certificate in PEM form")
 		}
 	}
 	if e.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
+		pair, err := tls.X509KeyPair([]byte(e.Cert), []byte(e.Key))
 		if err != nil {
-			return nil, fault.New(fault.Invalid, "%s: cloud %q: cert and key: %v", e.File, e.Name, err)
+			return nil, e.wrong("cert", "", "with %s: %v", e.names["key"], err)
 		}
 		t.TLSClientConfig.Certificates = []tls.Certificate{pair}
 	}
@@ -115,11 +120,10 @@ func newTransport(e Entry) (*http.Transport, error) {
 
 // options returns the login in the library's form.
 func (e Entry) options() *gophercloud.AuthOptions {
-	o := &gophercloud.AuthOptions{IdentityEndpoint: e.AuthURL, AllowReauth: true}
+	o := &gophercloud.AuthOptions{IdentityEndpoint: e.AuthURL} // renewing is this package's own
 	switch e.Method {
 	case ByToken:
 		o.TokenID = e.Token
-		o.AllowReauth = false // a token doesn't say how to get another
 	case ByCredential:
 		o.ApplicationCredentialID, o.ApplicationCredentialName = e.CredentialID, e.CredentialName
 		o.ApplicationCredentialSecret = e.CredentialSecret
@@ -165,18 +169,29 @@ func (c *Client) loginError(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &code) && code.Actual == http.StatusNotFound && e.Method != ByToken:
 		out.Kind = fault.Invalid
-		out.Hint = "check auth.auth_url (" + e.AuthURL + ") of cloud " + e.Name + " in " + e.File
+		out.Hint = "check " + e.named("auth.auth_url") + ": " + e.AuthURL
 	case f.Kind == fault.Denied:
-		fields := "auth.username, auth.password, auth.user_domain_name and auth.project_name"
 		switch e.Method {
 		case ByCredential:
-			fields = "auth.application_credential_id and auth.application_credential_secret"
+			out.Hint = "check " + e.named("auth.application_credential_id", "auth.application_credential_secret")
 		case ByToken:
-			fields = "auth.token, which may have expired,"
+			out.Hint = "check " + e.named("auth.token") + "; it may have expired"
+		default:
+			fields := []string{"auth.username", "auth.password", "auth.user_domain_name"}
+			switch {
+			case e.System:
+				fields = append(fields, "auth.system_scope")
+			case e.ProjectID != "":
+				fields = append(fields, "auth.project_id")
+			case e.ProjectName == "":
+				fields = append(fields, "auth.domain_name")
+			default:
+				fields = append(fields, "auth.project_name")
+			}
+			out.Hint = "check " + e.named(fields...)
 		}
-		out.Hint = "check " + fields + " of cloud " + e.Name + " in " + e.File + " (and secure.yaml beside it)"
 	case f.Kind == fault.Unreachable:
-		out.Hint = "check auth.auth_url (" + e.AuthURL + ") of cloud " + e.Name + " in " + e.File
+		out.Hint = "check " + e.named("auth.auth_url") + ": " + e.AuthURL
 	}
 	return out
 }
@@ -227,8 +242,7 @@ func (c *Client) readCatalog() error {
 			names = append(names, n)
 		}
 		slices.Sort(names)
-		return fault.Hinted(fault.Invalid, "the cloud has: "+strings.Join(names, ", "),
-			"%s: cloud %q: region_name: there is no region %q", c.entry.File, c.entry.Name, c.entry.Region)
+		return c.entry.wrong("region_name", "the cloud has: "+strings.Join(names, ", "), "there is no region %q", c.entry.Region)
 	}
 	for s, u := range c.entry.Endpoints {
 		c.endpoints[s] = u
@@ -238,21 +252,46 @@ func (c *Client) readCatalog() error {
 
 // url returns the address of a path of a service.
 func (c *Client) url(s Service, path string, query url.Values) (string, error) {
+	base, err := c.endpoint(s)
+	if err != nil {
+		return "", err
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return base + path, nil
+}
+
+// endpoint returns where a service's calls begin, with the version.
+func (c *Client) endpoint(s Service) (string, error) {
 	base := c.endpoints[s]
 	if base == "" {
 		region := ""
 		if c.entry.Region != "" {
 			region = " in region " + c.entry.Region
 		}
-		return "", fault.Hinted(fault.Invalid, "check region_name and interface of cloud "+c.entry.Name+" in "+c.entry.File+", or set "+overrideField(string(s)),
+		return "", fault.Hinted(fault.Invalid, "check "+c.entry.named("region_name", "interface")+", or set "+overrideField(string(s)),
 			"cloud %s offers no %s service%s with the interface %s", c.entry.Name, s, region, c.entry.Interface)
 	}
 	base = strings.TrimRight(base, "/")
 	if versionIn(base) == "" {
 		base += "/" + s.versionPath()
 	}
-	if len(query) > 0 {
-		path += "?" + query.Encode()
+	return base, nil
+}
+
+// root returns where a service describes its version: the endpoint without what
+// follows the version.
+func (c *Client) root(s Service) (string, error) {
+	base, err := c.endpoint(s)
+	if err != nil {
+		return "", err
 	}
-	return base + path, nil
+	u, err := url.Parse(base)
+	if err != nil {
+		return "", fault.New(fault.Failed, "%s of cloud %s has the endpoint %q, which is no address", title(s), c.entry.Name, base)
+	}
+	segments := strings.Split(u.Path, "/")
+	u.Path = strings.Join(segments[:slices.Index(segments, versionIn(base))+1], "/") + "/"
+	return u.String(), nil
 }

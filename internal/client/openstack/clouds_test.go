@@ -38,7 +38,7 @@ func entry(t *testing.T, clouds, secure, name string) (openstack.Entry, error) {
 	if err != nil {
 		return openstack.Entry{}, err
 	}
-	return file.Entry(name)
+	return file.Entry(name, openstack.Given{})
 }
 
 func TestEntryIsReadWithSecure(t *testing.T) {
@@ -85,17 +85,17 @@ func TestEntryNamesWhatIsWrong(t *testing.T) {
 		"all missing":        {`clouds: {openstack: {auth: {}}}`, "auth.auth_url is missing; auth.username (or auth.user_id) is missing; auth.password is missing; auth.project_name (or auth.project_id) is missing", ""},
 		"domains missing":    {`clouds: {openstack: {auth: {auth_url: "http://k", username: u, password: p, project_name: p}}}`, "auth.user_domain_name (or auth.user_domain_id) is missing; auth.project_domain_name (or auth.project_domain_id) is missing", ""},
 		"secret missing":     {`clouds: {openstack: {auth_type: v3applicationcredential, auth: {auth_url: "http://k"}}}`, "auth.application_credential_secret is missing; auth.application_credential_id (or auth.application_credential_name) is missing", ""},
-		"project given":      {`clouds: {openstack: {auth: {auth_url: "http://k", application_credential_id: a, application_credential_secret: s, project_id: p}}}`, "don't go with an application credential", ""},
+		"project given":      {`clouds: {openstack: {auth: {auth_url: "http://k", application_credential_id: a, application_credential_secret: s, project_id: p}}}`, "auth.project_id doesn't go with an application credential", ""},
 		"token missing":      {`clouds: {openstack: {auth_type: token, auth: {auth_url: "http://k"}}}`, "auth.token is missing", ""},
 		"unknown field":      {`clouds: {openstack: {auth: {passwort: x, ` + good + `}}}`, "auth.passwort is unknown", "did you mean auth.password?"},
 		"unknown method":     {`clouds: {openstack: {auth_type: v3kerberos, auth: {` + good + `}}}`, `auth_type is "v3kerberos"`, ""},
 		"URL without scheme": {`clouds: {openstack: {auth: {auth_url: "k:5000", username: u, password: p, project_id: p, default_domain: D}}}`, "auth.auth_url is no http or https address", ""},
 		"v2.0":               {`clouds: {openstack: {auth: {auth_url: "http://k/v2.0/", username: u, password: p, project_id: p, default_domain: D}}}`, "Identity v2.0", ""},
-		"verify off":         {`clouds: {openstack: {verify: false, auth: {` + good + `}}}`, "verify is switched off", "cacert"},
+		"verify off":         {`clouds: {openstack: {verify: false, auth: {` + good + `}}}`, "verify switches the check of certificates off", "cacert"},
 		"bad interface":      {`clouds: {openstack: {interface: secret, auth: {` + good + `}}}`, `interface is "secret"`, ""},
 		"bad timeout":        {`clouds: {openstack: {api_timeout: soon, auth: {` + good + `}}}`, "api_timeout is no number of seconds", ""},
 		"many regions":       {`clouds: {openstack: {regions: [a, b], auth: {` + good + `}}}`, "region_name is missing; regions has a, b", ""},
-		"no CA":              {`clouds: {openstack: {cacert: nope.pem, auth: {` + good + `}}}`, "cacert: stat ", ""},
+		"no CA":              {`clouds: {openstack: {cacert: nope.pem, auth: {` + good + `}}}`, "cacert can't be read: open ", ""},
 		"key alone":          {`clouds: {openstack: {key: clouds.yaml, auth: {` + good + `}}}`, "cert and key go together", ""},
 		"not text":           {`clouds: {openstack: {auth: {auth_url: [x], username: u, password: p, project_id: p, default_domain: D}}}`, "auth.auth_url is no text", ""},
 	} {

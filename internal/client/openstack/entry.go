@@ -3,8 +3,7 @@ package openstack
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -12,11 +11,12 @@ import (
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
-// An Entry is what clouds.yaml says of one cloud, checked.
+// An Entry is what is said of one cloud, in a clouds.yaml, the environment or
+// by a caller, checked.
 type Entry struct {
-	File, Name string
-	AuthURL    string
-	Method     Method
+	Name    string
+	AuthURL string
+	Method  Method
 
 	Username, UserID, Password         string
 	UserDomainName, UserDomainID       string
@@ -30,10 +30,16 @@ type Entry struct {
 
 	Region    string
 	Interface string // public, internal or admin
-	CACert    string // file with certificates to trust instead of the system's
-	Cert, Key string // files with a client certificate
+	CACert    string // certificates to trust instead of the system's, in PEM form
+	Cert, Key string // a client certificate, in PEM form
 	Endpoints map[Service]string
 	Timeout   time.Duration // of one call, uploads excepted
+	Creates   int           // bound of the creates that one service is sent at the same time; 0 means 5
+
+	names  map[string]string // how the source spells each field
+	at     map[string]string // where it is said, as far as it is
+	source string            // "cloud lab in clouds.yaml"
+	beside string
 }
 
 // A Method is a way to log in.
@@ -49,7 +55,7 @@ const (
 // Secrets returns the values of e that must never be shown.
 func (e Entry) Secrets() []string {
 	var out []string
-	for _, s := range []string{e.Password, e.CredentialSecret, e.Token} {
+	for _, s := range []string{e.Password, e.CredentialSecret, e.Token, e.Key} {
 		if s != "" {
 			out = append(out, s)
 		}
@@ -57,94 +63,126 @@ func (e Entry) Secrets() []string {
 	return out
 }
 
-// Entry returns the cloud of that name. An error of kind Invalid says which
-// clouds there are, or names every field that is missing or wrong.
-func (f *CloudsFile) Entry(name string) (Entry, error) {
-	raw, ok := f.clouds[name]
-	if !ok {
-		hint := "the file has: " + strings.Join(f.Names(), ", ")
-		if near := f.suggest(name, f.Names()); near != "" {
-			hint = "did you mean " + near + "? " + hint
-		}
-		if len(f.clouds) == 0 {
-			hint = "the file has no clouds"
-		}
-		return Entry{}, fault.Hinted(fault.Invalid, hint, "%s: there is no cloud %q", f.Path, name)
+// named names fields as whoever can correct them knows them: "auth.auth_url
+// of cloud lab in clouds.yaml".
+func (e Entry) named(fields ...string) string {
+	spelt := make([]string, len(fields))
+	for i, f := range fields {
+		spelt[i] = e.names[f]
 	}
-	r := &entryReader{file: f, fields: raw}
-	e := r.entry(name)
-	if len(r.wrong) > 0 {
-		return Entry{}, fault.Hinted(fault.Invalid, r.hint, "%s: cloud %q: %s", f.Path, name, strings.Join(r.wrong, "; "))
+	list := spelt[len(spelt)-1]
+	if len(spelt) > 1 {
+		list = strings.Join(spelt[:len(spelt)-1], ", ") + " and " + list
 	}
-	return e, nil
+	return list + " of " + e.source + e.beside
 }
 
-// entryReader collects everything that is wrong with an entry.
+// wrong returns an error about a field, with where it is said.
+func (e Entry) wrong(field, hint, format string, args ...any) error {
+	return fault.Hinted(fault.Invalid, hint, "%s: cloud %q: %s: %s", cmp.Or(e.at[field], e.source), e.Name, e.names[field], fmt.Sprintf(format, args...))
+}
+
+// An entryReader collects everything that is wrong with what is said of a cloud.
 type entryReader struct {
-	file   *CloudsFile
-	fields map[string]any
-	auth   map[string]any
-	wrong  []string
-	hint   string
+	said    settings
+	dir     string // folder that files are relative to
+	at      string // where what is missing would stand
+	label   string // of the cloud in messages, with a colon: `cloud "lab": `
+	source  string
+	beside  string
+	spell   func(field string) string // nil keeps the names of clouds.yaml
+	suggest Suggest
+
+	wrong []flaw
+	hint  string
 }
 
-func (r *entryReader) bad(format string, args ...any) {
-	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
+type flaw struct{ at, text string }
+
+// name returns how the source of a field spells it.
+func (r *entryReader) name(field string) string {
+	switch s, ok := r.said[field]; {
+	case ok:
+		return s.name
+	case r.spell != nil:
+		return r.spell(field)
+	}
+	return field
+}
+
+// bad notes that a field is wrong.
+func (r *entryReader) bad(field, format string, args ...any) {
+	r.wrong = append(r.wrong, flaw{cmp.Or(r.said[field].at, r.at), r.name(field) + " " + fmt.Sprintf(format, args...)})
+}
+
+// missing notes that a field is missing for which others could stand.
+func (r *entryReader) missing(field string, others ...string) {
+	spelt := []string{r.name(field)}
+	for _, f := range others {
+		if n := r.name(f); !slices.Contains(spelt, n) {
+			spelt = append(spelt, n)
+		}
+	}
+	text := spelt[0]
+	if len(spelt) > 1 {
+		text += " (or " + strings.Join(spelt[1:], " or ") + ")"
+	}
+	r.wrong = append(r.wrong, flaw{r.at, text + " is missing"})
+}
+
+// err returns all that is wrong, those of one line together.
+func (r *entryReader) err() error {
+	if len(r.wrong) == 0 {
+		return nil
+	}
+	var places []string
+	texts := make(map[string][]string)
+	for _, w := range r.wrong {
+		if texts[w.at] == nil {
+			places = append(places, w.at)
+		}
+		texts[w.at] = append(texts[w.at], w.text)
+	}
+	for i, at := range places {
+		places[i] = at + ": " + r.label + strings.Join(texts[at], "; ")
+	}
+	return fault.Hinted(fault.Invalid, r.hint, "%s", strings.Join(places, "\n"))
 }
 
 // text reads a field as text; numbers are taken as they are written.
-func (r *entryReader) text(from map[string]any, prefix, name string) string {
-	switch v := from[name].(type) {
-	case nil:
+func (r *entryReader) text(field string) string {
+	s := r.said[field]
+	if s.kind != isText {
+		r.bad(field, "is no text")
 		return ""
-	case string:
-		return v
-	case int, int64, float64:
-		return fmt.Sprint(v)
 	}
-	r.bad("%s%s is no text", prefix, name)
-	return ""
+	return s.text
 }
 
 // authFields are the fields of auth that are known.
-var authFields = []string{"auth_url", "username", "user_id", "password", "user_domain_name", "user_domain_id",
-	"project_name", "project_id", "project_domain_name", "project_domain_id", "tenant_name", "tenant_id",
-	"domain_name", "domain_id", "default_domain", "default_domain_name", "default_domain_id", "system_scope",
-	"application_credential_id", "application_credential_name", "application_credential_secret", "token"}
+func authFields() []string {
+	return []string{"auth_url", "username", "user_id", "password", "user_domain_name", "user_domain_id",
+		"project_name", "project_id", "project_domain_name", "project_domain_id", "tenant_name", "tenant_id",
+		"domain_name", "domain_id", "default_domain", "default_domain_name", "default_domain_id", "system_scope",
+		"application_credential_id", "application_credential_name", "application_credential_secret", "token"}
+}
 
-func (r *entryReader) entry(name string) Entry {
-	e := Entry{File: r.file.Path, Name: name, Endpoints: make(map[Service]string)}
-	auth, ok := r.fields["auth"].(map[string]any)
-	if !ok {
-		r.bad("auth is missing")
-		if r.fields["profile"] != nil || r.fields["cloud"] != nil {
-			r.hint = "profiles of vendors aren't looked up: write auth_url and the rest into the entry"
-		}
-		return e
+func (r *entryReader) entry(name string) (Entry, error) {
+	e := Entry{Name: name, Endpoints: make(map[Service]string), source: r.source, beside: r.beside}
+	if r.lacksAuth() {
+		return e, r.err()
 	}
-	r.auth = auth
-	var unknown []string
-	for k := range auth {
-		if !slices.Contains(authFields, k) {
-			unknown = append(unknown, k)
-		}
-	}
-	slices.Sort(unknown)
-	for _, k := range unknown {
-		r.bad("auth.%s is unknown", k)
-		if near := r.file.suggest(k, authFields); near != "" && r.hint == "" {
-			r.hint = "did you mean auth." + near + "?"
-		}
-	}
-	a := func(name string) string { return r.text(auth, "auth.", name) }
+	r.unknown()
+	a := func(name string) string { return r.text("auth." + name) }
 	e.AuthURL = a("auth_url")
-	switch {
+	switch u, err := url.Parse(e.AuthURL); {
 	case e.AuthURL == "":
-		r.bad("auth.auth_url is missing")
-	case !strings.HasPrefix(e.AuthURL, "http://") && !strings.HasPrefix(e.AuthURL, "https://"):
-		r.bad("auth.auth_url is no http or https address: %q", e.AuthURL)
+		r.missing("auth.auth_url")
+		r.profiles()
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		r.bad("auth.auth_url", "is no http or https address: %q", e.AuthURL)
 	case strings.HasSuffix(strings.TrimRight(e.AuthURL, "/"), "/v2.0"):
-		r.bad("auth.auth_url names Identity v2.0, which no longer exists; name /v3")
+		r.bad("auth.auth_url", "names Identity v2.0, which no longer exists; name /v3")
 	}
 	e.Username, e.UserID, e.Password = a("username"), a("user_id"), a("password")
 	domainName := cmp.Or(a("default_domain_name"), a("default_domain"))
@@ -153,21 +191,94 @@ func (r *entryReader) entry(name string) Entry {
 	e.ProjectName, e.ProjectID = cmp.Or(a("project_name"), a("tenant_name")), cmp.Or(a("project_id"), a("tenant_id"))
 	e.ProjectDomainName, e.ProjectDomainID = orPair(a("project_domain_name"), a("project_domain_id"), domainName, domainID)
 	e.DomainName, e.DomainID = a("domain_name"), a("domain_id")
-	e.System = a("system_scope") == "all"
+	switch system := a("system_scope"); {
+	case system == "all":
+		e.System = true
+		if r.said.has("auth.project_name", "auth.project_id", "auth.domain_name", "auth.domain_id") {
+			r.bad("auth.system_scope", "goes with neither a project nor a domain")
+		}
+	case system != "":
+		r.bad("auth.system_scope", "is %q; all is known", system)
+	}
 	e.CredentialID, e.CredentialName, e.CredentialSecret = a("application_credential_id"), a("application_credential_name"), a("application_credential_secret")
 	e.Token = a("token")
 	r.method(&e)
 	r.place(&e)
-	return e
+	e.names, e.at = make(map[string]string), make(map[string]string)
+	for _, f := range append([]string{"region_name", "interface", "cacert", "cert", "key", "api_timeout"}, prefixed("auth.", authFields())...) {
+		e.names[f], e.at[f] = r.name(f), r.said[f].at
+	}
+	return e, r.err()
 }
+
+func prefixed(prefix string, names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = prefix + n
+	}
+	return out
+}
+
+// lacksAuth notes that there is no auth at all.
+func (r *entryReader) lacksAuth() bool {
+	for name := range r.said {
+		if strings.HasPrefix(name, "auth.") {
+			return false
+		}
+	}
+	if r.spell != nil {
+		return false // nobody knows the word there
+	}
+	if _, ok := r.said["auth"]; ok && r.said["auth"].kind == isOther && r.said["auth"].text == "" {
+		return false
+	}
+	r.wrong = append(r.wrong, flaw{r.at, "auth is missing"})
+	r.profiles()
+	return true
+}
+
+// profiles says that what names a vendor's profile gets nothing from it.
+func (r *entryReader) profiles() {
+	for _, f := range []string{"profile", "cloud"} {
+		if s, ok := r.said[f]; ok && r.hint == "" {
+			r.hint = "profiles of vendors (" + s.name + ": " + s.text + ", clouds-public.yaml) aren't looked up: write auth_url and the rest into the entry"
+		}
+	}
+}
+
+// unknown notes fields of auth that nobody would read.
+func (r *entryReader) unknown() {
+	known := authFields()
+	var unknown []string
+	for name := range r.said {
+		if f, ok := strings.CutPrefix(name, "auth."); ok && !slices.Contains(known, f) {
+			unknown = append(unknown, f)
+		}
+	}
+	slices.Sort(unknown)
+	for _, f := range unknown {
+		switch f {
+		case "trust_id", "passcode", "identity_provider", "protocol", "access_token", "mutual_auth":
+			r.bad("auth."+f, "is of a way to log in that isn't supported")
+			r.hint = otherWays
+		default:
+			r.bad("auth."+f, "is unknown")
+			if near := r.suggest(f, known); near != "" && r.hint == "" {
+				r.hint = "did you mean auth." + near + "?"
+			}
+		}
+	}
+}
+
+// otherWays is the hint for who wants to log in in a way that isn't supported.
+const otherWays = "trusts, TOTP, OpenID Connect, SAML and Kerberos aren't supported: make an application credential with them (openstack application credential create), and log in with that"
 
 // method checks that the entry has what its way to log in needs.
 func (r *entryReader) method(e *Entry) {
-	kind := r.text(r.fields, "", "auth_type")
-	switch kind {
+	switch kind := r.text("auth_type"); kind {
 	case "":
 		switch {
-		case e.CredentialSecret != "" || e.CredentialID != "":
+		case e.CredentialSecret != "" || e.CredentialID != "" || e.CredentialName != "":
 			e.Method = ByCredential
 		case e.Token != "" && e.Password == "":
 			e.Method = ByToken
@@ -181,125 +292,51 @@ func (r *entryReader) method(e *Entry) {
 	case "token", "v3token":
 		e.Method = ByToken
 	default:
-		r.bad("auth_type is %q; password, v3applicationcredential and token are known", kind)
+		r.bad("auth_type", "is %q; password, v3applicationcredential and token are known", kind)
+		r.hint = otherWays
 		return
 	}
-	need := func(ok bool, what string) {
-		if !ok {
-			r.bad("%s is missing", what)
+	user := func() {
+		if e.Username == "" && e.UserID == "" {
+			r.missing("auth.username", "auth.user_id")
+		}
+		if e.UserID == "" && e.Username != "" && e.UserDomainName == "" && e.UserDomainID == "" {
+			r.missing("auth.user_domain_name", "auth.user_domain_id")
 		}
 	}
-	user := func() {
-		need(e.Username != "" || e.UserID != "", "auth.username (or auth.user_id)")
-		need(e.UserID != "" || e.Username == "" || e.UserDomainName != "" || e.UserDomainID != "", "auth.user_domain_name (or auth.user_domain_id)")
-	}
+	scoped := e.ProjectName != "" || e.ProjectID != ""
 	switch e.Method {
 	case ByPassword:
 		user()
-		need(e.Password != "", "auth.password")
-		scoped := e.ProjectName != "" || e.ProjectID != "" || e.DomainName != "" || e.DomainID != "" || e.System
-		need(scoped, "auth.project_name (or auth.project_id)")
+		if e.Password == "" {
+			r.missing("auth.password")
+		}
+		if !scoped && e.DomainName == "" && e.DomainID == "" && !e.System {
+			r.missing("auth.project_name", "auth.project_id")
+		}
 	case ByCredential:
-		need(e.CredentialSecret != "", "auth.application_credential_secret")
-		need(e.CredentialID != "" || e.CredentialName != "", "auth.application_credential_id (or auth.application_credential_name)")
+		if e.CredentialSecret == "" {
+			r.missing("auth.application_credential_secret")
+		}
+		if e.CredentialID == "" && e.CredentialName == "" {
+			r.missing("auth.application_credential_id", "auth.application_credential_name")
+		}
 		if e.CredentialID == "" && e.CredentialName != "" {
 			user()
 		}
-		if e.ProjectName != "" || e.ProjectID != "" {
-			r.bad("auth.project_name and auth.project_id don't go with an application credential, which has its own project")
+		for _, f := range scopeSettings {
+			if r.said.has(f) {
+				r.bad(f, "doesn't go with an application credential, which has its own project")
+			}
 		}
 	case ByToken:
-		need(e.Token != "", "auth.token")
+		if e.Token == "" {
+			r.missing("auth.token")
+		}
 	}
 	if e.ProjectName != "" && e.ProjectID == "" && e.ProjectDomainName == "" && e.ProjectDomainID == "" {
-		r.bad("auth.project_domain_name (or auth.project_domain_id) is missing")
+		r.missing("auth.project_domain_name", "auth.project_domain_id")
 	}
-}
-
-// place reads where the services are and how to trust them.
-func (r *entryReader) place(e *Entry) {
-	e.Region = r.text(r.fields, "", "region_name")
-	if list, ok := r.fields["regions"].([]any); ok && e.Region == "" {
-		var names []string
-		for _, x := range list {
-			switch x := x.(type) {
-			case string:
-				names = append(names, x)
-			case map[string]any:
-				names = append(names, fmt.Sprint(x["name"]))
-			}
-		}
-		if len(names) == 1 {
-			e.Region = names[0]
-		} else if len(names) > 1 {
-			r.bad("region_name is missing; regions has %s", strings.Join(names, ", "))
-		}
-	}
-	e.Interface = strings.TrimSuffix(cmp.Or(r.text(r.fields, "", "interface"), r.text(r.fields, "", "endpoint_type"), "public"), "URL")
-	if !slices.Contains([]string{"public", "internal", "admin"}, e.Interface) {
-		r.bad("interface is %q; public, internal and admin are known", e.Interface)
-	}
-	if v := r.fields["verify"]; v == false || r.fields["insecure"] == true {
-		r.bad("verify is switched off")
-		r.hint = "name the certificate authority in cacert instead: certificates are always verified"
-	}
-	e.Timeout = r.seconds("api_timeout", callTime)
-	e.CACert = r.path("cacert")
-	e.Cert, e.Key = r.path("cert"), r.path("key")
-	if (e.Cert == "") != (e.Key == "") {
-		r.bad("cert and key go together")
-	}
-	for _, s := range Services() {
-		for _, t := range s.types() {
-			if u := r.text(r.fields, "", overrideField(t)); u != "" && e.Endpoints[s] == "" {
-				e.Endpoints[s] = u
-			}
-		}
-	}
-}
-
-// overrideField is the field that sets the endpoint of a type of service.
-func overrideField(serviceType string) string {
-	return strings.ReplaceAll(serviceType, "-", "_") + "_endpoint_override"
-}
-
-// seconds reads a field that is a number of seconds.
-func (r *entryReader) seconds(name string, fallback time.Duration) time.Duration {
-	var n float64
-	switch v := r.fields[name].(type) {
-	case nil:
-		return fallback
-	case int:
-		n = float64(v)
-	case float64:
-		n = v
-	}
-	if n <= 0 {
-		r.bad("%s is no number of seconds above 0", name)
-	}
-	return time.Duration(n * float64(time.Second))
-}
-
-// path reads a field that names a file, relative to the folder of clouds.yaml.
-func (r *entryReader) path(name string) string {
-	p := r.text(r.fields, "", name)
-	if p == "" {
-		return ""
-	}
-	if rest, ok := strings.CutPrefix(p, "~/"); ok {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			r.bad("%s names the home folder, and there is none", name)
-		}
-		p = filepath.Join(home, rest)
-	}
-	if !filepath.IsAbs(p) {
-		p = filepath.Join(filepath.Dir(r.file.Path), p)
-	}
-	if _, err := os.Stat(p); err != nil {
-		r.bad("%s: %v", name, err)
-	}
-	return p
 }
 
 // orPair returns the first pair that isn't empty.

@@ -44,11 +44,6 @@ func translate(ctx context.Context, s Service, err error) *fault.Error {
 	if errors.As(err, &f) {
 		return f
 	}
-	var renew *gophercloud.ErrUnableToReauthenticate
-	if errors.As(err, &renew) {
-		inner := translate(ctx, Identity, renew.ErrReauth)
-		return &fault.Error{Kind: inner.Kind, Hint: inner.Hint, After: inner.After, Err: fmt.Errorf("the token has expired, and renewing it failed: %w", inner)}
-	}
 	var code gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &code) {
 		return refusal(s, code)
@@ -86,7 +81,7 @@ func refusal(s Service, e gophercloud.ErrUnexpectedResponseCode) *fault.Error {
 			f.Hint = "the address range is used up: release addresses, or widen the subnet's pools"
 		}
 	case e.Actual == http.StatusUnauthorized:
-		f.Hint = "the login isn't accepted any more: renew the credentials in clouds.yaml"
+		f.Hint = "the login isn't accepted any more: renew the credentials"
 	case e.Actual == http.StatusForbidden:
 		f.Hint = "the login's roles don't allow it: ask for a role that does"
 	case e.Actual == http.StatusNotAcceptable:
@@ -213,9 +208,6 @@ func broken(s Service, err error) *fault.Error {
 	case errors.As(err, &cert) || errors.As(err, &authority) || errors.As(err, &host):
 		f.Kind = fault.Untrusted
 		f.Hint = "name the cloud's certificate authority in cacert of clouds.yaml"
-	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		// Another call was renewing the token for both, and came to its end.
-		f.Kind = fault.Unavailable
 	case strings.Contains(cause.Error(), "server gave HTTP response to HTTPS client"):
 		f.Kind = fault.Invalid
 		f.Hint = "the address says https, and the service speaks http"

@@ -39,6 +39,22 @@ func (s Service) aliases() []string {
 // types are all types under which catalogs list the service, the best first.
 func (s Service) types() []string { return append([]string{string(s)}, s.aliases()...) }
 
+// OverrideField returns the field of clouds.yaml that sets the endpoint of a
+// type of service; false if there is no such type.
+func OverrideField(serviceType string) (string, bool) {
+	return overrideField(serviceType), slices.Contains(ServiceTypes(), serviceType)
+}
+
+// ServiceTypes lists the types of services that are known, those beside the
+// authority's included.
+func ServiceTypes() []string {
+	var out []string
+	for _, s := range Services() {
+		out = append(out, s.types()...)
+	}
+	return out
+}
+
 // versionPath is the version that calls to a service are made for; an
 // endpoint may or may not end in it.
 func (s Service) versionPath() string {
