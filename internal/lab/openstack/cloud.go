@@ -13,8 +13,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"git.vanillacore.net/govstack/gsrun/internal/lab/inject"
 )
 
 // doc is a JSON object, as resources are kept and sent.
@@ -38,9 +36,9 @@ type Cloud struct {
 	network  network
 	image    images
 
-	notices  notices
-	log      requestLog
-	faults   *inject.Set[Fault]
+	notices notices
+	log     RequestLog
+	*FaultSet
 	routes   map[string][]route
 	inFlight sync.WaitGroup // timers that are firing
 }
@@ -50,7 +48,7 @@ type Cloud struct {
 // mistake in the program.
 func New(cfg Config) *Cloud {
 	cfg = cfg.withDefaults()
-	c := &Cloud{cfg: cfg, clock: cfg.Clock, ids: newIDSource(cfg.Seed), hidden: map[string]time.Time{}, faults: newFaults()}
+	c := &Cloud{cfg: cfg, clock: cfg.Clock, ids: newIDSource(cfg.Seed), hidden: map[string]time.Time{}, FaultSet: NewFaultSet(services[:len(services)-1]...)}
 	c.notices.start()
 	c.log.writer = cfg.RequestLog
 	c.identity = newIdentity()

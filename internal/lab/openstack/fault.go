@@ -39,10 +39,17 @@ type Fault struct {
 	path *regexp.Regexp
 }
 
-func newFaults() *inject.Set[Fault] {
-	return inject.New("openstack", func(f *Fault) inject.Turns {
+// FaultSet is the faults of one cloud, simulated or real. All methods are safe for concurrent use.
+type FaultSet struct {
+	services []string
+	set      *inject.Set[Fault]
+}
+
+// NewFaultSet returns an empty set, for a cloud with these services.
+func NewFaultSet(services ...string) *FaultSet {
+	return &FaultSet{services, inject.New("openstack", func(f *Fault) inject.Turns {
 		return inject.Turns{ID: &f.ID, Skip: &f.Skip, Count: &f.Count, Chance: &f.Chance, Hits: &f.Hits}
-	})
+	})}
 }
 
 type lagRule struct {
@@ -51,7 +58,7 @@ type lagRule struct {
 }
 
 // Inject adds a fault and returns its id. The error is about a bad regular expression or an unknown word.
-func (c *Cloud) Inject(f Fault) (string, error) {
+func (s *FaultSet) Inject(f Fault) (string, error) {
 	var err error
 	if f.path, err = regexp.Compile(f.Path); err != nil {
 		return "", fmt.Errorf("compiling the fault's path %q: %w", f.Path, err)
@@ -65,13 +72,13 @@ func (c *Cloud) Inject(f Fault) (string, error) {
 	if f.Status != 0 && (f.Status < 200 || f.Status > 599) {
 		return "", fmt.Errorf("a fault's status lies between 200 and 599, not %d", f.Status)
 	}
-	if f.Service != "" && !slices.Contains(services[:4], f.Service) {
-		return "", fmt.Errorf("a fault's service is one of %s, not %q", strings.Join(services[:4], ", "), f.Service)
+	if f.Service != "" && !slices.Contains(s.services, f.Service) {
+		return "", fmt.Errorf("a fault's service is one of %s, not %q", strings.Join(s.services, ", "), f.Service)
 	}
 	if !f.does() {
 		return "", errors.New("the fault does nothing: give status, quota, reset, delay_ms, hide_ms, expire or outcome")
 	}
-	return c.faults.Add(f), nil
+	return s.set.Add(f), nil
 }
 
 // does reports whether the fault makes any difference.
@@ -80,13 +87,21 @@ func (f *Fault) does() bool {
 }
 
 // Faults lists the faults with their hits.
-func (c *Cloud) Faults() []Fault { return c.faults.List() }
+func (s *FaultSet) Faults() []Fault { return s.set.List() }
 
 // ClearFaults removes one fault, or all for an empty id, and reports how many it has removed.
-func (c *Cloud) ClearFaults(id string) int { return c.faults.Clear(id) }
+func (s *FaultSet) ClearFaults(id string) int { return s.set.Clear(id) }
 
 // SeedFaults makes the chances of the faults repeatable.
-func (c *Cloud) SeedFaults(seed uint64) { c.faults.Seed(seed) }
+func (s *FaultSet) SeedFaults(seed uint64) { s.set.Seed(seed) }
+
+// Take returns a copy of the fault that a request to a service gets, or nil. The path has the query with it.
+func (s *FaultSet) Take(service, method, path string) *Fault {
+	login := service == "identity"
+	return s.set.Take(func(f *Fault) bool {
+		return (f.Method != inject.Writes || !login || f.Service == "identity") && (f.Service == "" || f.Service == service) && inject.Method(f.Method, method) && f.path.MatchString(path)
+	})
+}
 
 // SetLag makes lists eventually consistent: what is created from now on isn't listed before lag has passed,
 // though it can be read by its id. kind is a name as in State ("network", "server"); empty means all. A lag
@@ -118,11 +133,7 @@ func (c *Cloud) spoiled(r *request) *Fault {
 	if r.service == "lab" {
 		return nil
 	}
-	uri := r.http.URL.RequestURI()
-	login := r.service == "identity"
-	return c.faults.Take(func(f *Fault) bool {
-		return (f.Method != inject.Writes || !login || f.Service == "identity") && (f.Service == "" || f.Service == r.service) && inject.Method(f.Method, r.http.Method) && f.path.MatchString(uri)
-	})
+	return c.Take(r.service, r.http.Method, r.http.URL.RequestURI())
 }
 
 // prepare does what a fault does before the request is looked at.
@@ -132,6 +143,19 @@ func (c *Cloud) prepare(r *request, f *Fault) {
 		delete(c.identity.tokens, r.http.Header.Get("X-Auth-Token"))
 		c.mu.Unlock()
 	}
+}
+
+// Answer is what the service answers to a request that gets the fault, whose path below the service's
+// prefix is path. The fault has a status or a used up quota.
+func (f *Fault) Answer(service, path string) (status int, header http.Header, body []byte) {
+	a := f.answer(&request{service: service, path: path})
+	if a.header == nil {
+		a.header = http.Header{}
+	}
+	if a.header.Get("Content-Type") == "" {
+		a.header.Set("Content-Type", "application/json")
+	}
+	return a.status, a.header, encode(a)
 }
 
 // answer is the injected one.

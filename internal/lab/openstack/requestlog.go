@@ -35,20 +35,38 @@ func (q Request) Write() bool {
 	return !strings.HasPrefix(q.Path, "/identity/v3/auth/tokens") && !strings.HasSuffix(q.Path, "/remote-consoles")
 }
 
-type requestLog struct {
+// RequestLog is the log of the API calls to one cloud, simulated or real. The zero value is an empty one.
+type RequestLog struct {
 	mu      sync.Mutex
 	entries []Request
 	writer  io.Writer
 }
 
+// Requests returns the log after entry number since: 0 for all.
+func (l *RequestLog) Requests(since int) []Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since = min(max(since, 0), len(l.entries))
+	return append([]Request(nil), l.entries[since:]...)
+}
+
+// Log appends a call and gives it its number.
+func (l *RequestLog) Log(q Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q.Seq = len(l.entries) + 1
+	l.entries = append(l.entries, q)
+	if l.writer != nil {
+		line, err := json.Marshal(q)
+		if err == nil {
+			l.writer.Write(append(line, '\n')) // the log in memory is what counts
+		}
+	}
+}
+
 // Requests returns the log after entry number since: 0 for all. Calls of the administration interface
 // aren't logged.
-func (c *Cloud) Requests(since int) []Request {
-	c.log.mu.Lock()
-	defer c.log.mu.Unlock()
-	since = min(max(since, 0), len(c.log.entries))
-	return append([]Request(nil), c.log.entries[since:]...)
-}
+func (c *Cloud) Requests(since int) []Request { return c.log.Requests(since) }
 
 // record appends to the log before the answer is sent, so that whoever has the answer finds the entry.
 func (c *Cloud) record(r *request, start time.Time, status int, dropped bool) {
@@ -72,14 +90,5 @@ func (c *Cloud) record(r *request, start time.Time, status int, dropped bool) {
 	if r.fault != nil {
 		q.Fault = r.fault.ID
 	}
-	c.log.mu.Lock()
-	defer c.log.mu.Unlock()
-	q.Seq = len(c.log.entries) + 1
-	c.log.entries = append(c.log.entries, q)
-	if c.log.writer != nil {
-		line, err := json.Marshal(q)
-		if err == nil {
-			c.log.writer.Write(append(line, '\n')) // the log in memory is what counts
-		}
-	}
+	c.log.Log(q)
 }
