@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"sort"
@@ -24,11 +25,37 @@ func (r *request) object(wrap string) (doc, error) {
 }
 
 func (r *request) json() (doc, error) {
-	whole := doc{}
-	if err := json.Unmarshal(r.body, &whole); err != nil {
+	v, err := r.value()
+	if err != nil {
+		return nil, err
+	}
+	whole, isObject := v.(doc)
+	if !isObject {
 		return nil, refuse(400, "Malformed request body: it is not a JSON object.")
 	}
 	return whole, nil
+}
+
+// value decodes the request's body.
+func (r *request) value() (any, error) {
+	var v any
+	if err := json.Unmarshal(r.body, &v); err != nil {
+		return nil, refuse(400, "Malformed request body")
+	}
+	return v, nil
+}
+
+// lenientBase64 decodes as Python does, which skips what belongs to no
+// alphabet.
+func lenientBase64(s string) ([]byte, bool) {
+	s = strings.Map(func(c rune) rune {
+		if c < 128 && (c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.ContainsRune("+/=", c)) {
+			return c
+		}
+		return -1
+	}, s)
+	data, err := base64.StdEncoding.DecodeString(s)
+	return data, err == nil
 }
 
 func (r *request) arg(name string) string { return r.args[name] }

@@ -44,7 +44,7 @@ func (c *Cloud) seedCompute() {
 		for k, v := range f.ExtraSpecs {
 			specs[k] = v
 		}
-		c.compute.flavors[id] = &flavor{id: id, name: f.Name, vcpus: f.VCPUs, ram: f.RAM, disk: f.Disk, ephemeral: f.Ephemeral, public: !f.Private, specs: specs}
+		c.addFlavor(&flavor{id: id, name: f.Name, vcpus: f.VCPUs, ram: f.RAM, disk: f.Disk, ephemeral: f.Ephemeral, rxtx: 1, public: !f.Private, specs: specs})
 	}
 }
 
@@ -60,6 +60,9 @@ func computeRoutes() []route {
 		{method: "DELETE", pattern: "/servers/{id}", handle: (*Cloud).serverDelete},
 		{method: "POST", pattern: "/servers/{id}/action", handle: (*Cloud).serverAction},
 		{method: "GET", pattern: "/servers/{id}/ips", handle: (*Cloud).serverIPs},
+		{method: "GET", pattern: "/servers/{id}/ips/{network}", handle: (*Cloud).serverIPsOf},
+		{method: "GET", pattern: "/servers/{id}/os-instance-actions", handle: (*Cloud).actionList},
+		{method: "GET", pattern: "/servers/{id}/os-instance-actions/{request}", handle: (*Cloud).actionShow},
 		{method: "GET", pattern: "/servers/{id}/metadata", handle: (*Cloud).metadataShow},
 		{method: "POST", pattern: "/servers/{id}/metadata", handle: (*Cloud).metadataUpdate},
 		{method: "PUT", pattern: "/servers/{id}/metadata", handle: (*Cloud).metadataReplace},
@@ -69,10 +72,12 @@ func computeRoutes() []route {
 		{method: "GET", pattern: "/servers/{id}/tags", handle: (*Cloud).serverTags},
 		{method: "PUT", pattern: "/servers/{id}/tags", handle: (*Cloud).serverTagsReplace},
 		{method: "DELETE", pattern: "/servers/{id}/tags", handle: (*Cloud).serverTagsClear},
+		{method: "GET", pattern: "/servers/{id}/tags/{tag}", handle: (*Cloud).serverTagShow},
 		{method: "PUT", pattern: "/servers/{id}/tags/{tag}", handle: (*Cloud).serverTagAdd},
 		{method: "DELETE", pattern: "/servers/{id}/tags/{tag}", handle: (*Cloud).serverTagRemove},
 		{method: "GET", pattern: "/servers/{id}/os-interface", handle: (*Cloud).interfaceList},
 		{method: "POST", pattern: "/servers/{id}/os-interface", handle: (*Cloud).interfaceAttach},
+		{method: "GET", pattern: "/servers/{id}/os-interface/{port}", handle: (*Cloud).interfaceShow},
 		{method: "DELETE", pattern: "/servers/{id}/os-interface/{port}", handle: (*Cloud).interfaceDetach},
 		{method: "GET", pattern: "/servers/{id}/os-security-groups", handle: (*Cloud).serverSecurityGroups},
 		{method: "GET", pattern: "/servers/{id}/os-volume_attachments", handle: (*Cloud).volumeAttachments},
@@ -84,6 +89,8 @@ func computeRoutes() []route {
 		{method: "GET", pattern: "/flavors/{id}", handle: (*Cloud).flavorShow},
 		{method: "PUT", pattern: "/flavors/{id}", handle: (*Cloud).flavorUpdate},
 		{method: "DELETE", pattern: "/flavors/{id}", handle: (*Cloud).flavorDelete},
+		{method: "GET", pattern: "/flavors/{id}/os-flavor-access", handle: (*Cloud).flavorAccessList},
+		{method: "POST", pattern: "/flavors/{id}/action", handle: (*Cloud).flavorAccessChange},
 		{method: "GET", pattern: "/flavors/{id}/os-extra_specs", handle: (*Cloud).extraSpecs},
 		{method: "POST", pattern: "/flavors/{id}/os-extra_specs", handle: (*Cloud).extraSpecsAdd},
 		{method: "GET", pattern: "/flavors/{id}/os-extra_specs/{key}", handle: (*Cloud).extraSpecShow},
@@ -167,6 +174,10 @@ func (c *Cloud) negotiate(r *request) error {
 // tooOld is what a method answers below the microversion that brought it.
 func tooOld() error { return refuse(404, "The resource could not be found.") }
 
+func invalidQuery(name, value, why string) error {
+	return refuse(400, "Invalid input for query parameters %s. Value: %s. %s", name, value, why)
+}
+
 func invalidField(name string, value any, why string) error {
 	return refuse(400, "Invalid input for field/attribute %s. Value: %s. %s", name, text(value), why)
 }
@@ -182,7 +193,7 @@ func (r *request) page(kind string, ids []string, limited bool) (from, to int, n
 	if s := r.query.Get("limit"); s != "" {
 		n, convErr := strconv.Atoi(s)
 		if convErr != nil || n < 0 {
-			return 0, 0, nil, invalidField("limit", s, "'"+s+"' does not match '^[0-9]*$'")
+			return 0, 0, nil, invalidQuery("limit", s, "'"+s+"' does not match '^[0-9]*$'")
 		}
 		if n > 0 {
 			limit = min(limit, n)

@@ -7,19 +7,25 @@ import (
 
 // serverAction runs the one action that the body names.
 func (c *Cloud) serverAction(r *request) (answer, error) {
+	v, err := r.value()
+	if err != nil {
+		return answer{}, err
+	}
+	in, _ := v.(doc)
+	if len(in) != 1 {
+		return answer{}, refuse(400, "Malformed request body")
+	}
+	name := sortedKeys(in)[0]
+	r.action = name
+	if form := actionSchema(name, r.version); form != nil {
+		if err := form.check("", in); err != nil {
+			return answer{}, err
+		}
+	}
 	s, err := c.findServer(r, r.arg("id"))
 	if err != nil {
 		return answer{}, err
 	}
-	in, err := r.json()
-	if err != nil {
-		return answer{}, err
-	}
-	if len(in) != 1 {
-		return answer{}, refuse(400, "There should be exactly one action in the request body.")
-	}
-	name := sortedKeys(in)[0]
-	r.action = name
 	body := object(in, name)
 	if s.locked && !r.token.admin && name != "unlock" && name != "os-getConsoleOutput" {
 		return answer{}, refuse(409, "Instance %s is locked", s.id)
@@ -45,16 +51,21 @@ func (c *Cloud) serverAction(r *request) (answer, error) {
 		err = c.resize(r, s, body)
 	case "confirmResize":
 		if err = c.confirmResize(s); err == nil {
+			c.noteEvent(r, s, name)
 			return noContent()
 		}
 	case "revertResize":
 		err = c.revertResize(s)
 	case "rebuild":
-		return c.rebuild(r, s, body)
+		a, err := c.rebuild(r, s, body)
+		if err == nil {
+			c.noteEvent(r, s, name)
+		}
+		return a, err
 	case "os-getConsoleOutput":
 		return c.consoleOutput(s, body)
 	case "addSecurityGroup", "removeSecurityGroup":
-		err = c.changeGroup(r, s, str(body, "name"), name == "addSecurityGroup")
+		err = c.changeGroup(r, s, body, name == "addSecurityGroup")
 	case "os-resetState":
 		if err = r.needAdmin("os_compute_api:os-admin-actions:reset_state"); err == nil {
 			s.turn++
@@ -67,6 +78,9 @@ func (c *Cloud) serverAction(r *request) (answer, error) {
 	}
 	if err != nil {
 		return answer{}, err
+	}
+	if !slices.Contains(noEvents, name) {
+		c.noteEvent(r, s, name)
 	}
 	return answer{status: 202}, nil
 }
@@ -112,9 +126,6 @@ func (c *Cloud) powerOn(s *server) error {
 
 func (c *Cloud) reboot(s *server, body doc) error {
 	kind := strings.ToUpper(str(body, "type"))
-	if kind != "SOFT" && kind != "HARD" {
-		return invalidField("type", body["type"], "it is not one of ['HARD', 'Hard', 'hard', 'SOFT', 'Soft', 'soft']")
-	}
 	task := "rebooting"
 	allowed := []string{"active"}
 	if kind == "HARD" {
@@ -219,9 +230,18 @@ func (c *Cloud) rebuild(r *request, s *server, body doc) (answer, error) {
 		return answer{}, err
 	}
 	id := refID(body["imageRef"])
+	if i := c.image.all[id]; i == nil || !i.visibleTo(r.token) {
+		return answer{}, refuse(400, "Cannot find image for rebuild")
+	}
 	img, err := c.bootImage(r, id, s)
 	if err != nil {
 		return answer{}, err
+	}
+	if key := str(body, "key_name"); key != "" && c.compute.keypairs[s.user][key] == nil {
+		return answer{}, refuse(400, "Invalid key_name provided.")
+	}
+	if has(body, "description") {
+		s.description = body["description"]
 	}
 	if name := str(body, "name"); name != "" {
 		s.name = name
@@ -261,7 +281,14 @@ func (c *Cloud) rebuild(r *request, s *server, body doc) (answer, error) {
 	return accepted(doc{"server": d})
 }
 
-func (c *Cloud) changeGroup(r *request, s *server, name string, add bool) error {
+func (c *Cloud) changeGroup(r *request, s *server, body doc, add bool) error {
+	name, named := body["name"].(string)
+	switch {
+	case !named:
+		return refuse(400, "Security group not specified")
+	case strings.TrimSpace(name) == "":
+		return refuse(400, "Security group name cannot be empty")
+	}
 	var group *thing
 	c.each("security_group", func(t *thing) {
 		if t.project == s.project && (str(t.doc, "name") == name || t.id == name) {
@@ -269,7 +296,7 @@ func (c *Cloud) changeGroup(r *request, s *server, name string, add bool) error 
 		}
 	})
 	if group == nil {
-		return refuse(404, "Security group %s not found for project %s.", name, s.project)
+		return refuse(404, "Security group %s is not found for project %s", name, s.project)
 	}
 	changed := false
 	for _, n := range s.nics {
@@ -280,7 +307,9 @@ func (c *Cloud) changeGroup(r *request, s *server, name string, add bool) error 
 		groups := list(p.doc, "security_groups")
 		at := slices.Index(groups, any(group.id))
 		switch {
-		case add && at < 0:
+		case add && at >= 0: // Nova appends, and Neutron refuses
+			return refuse(400, "Invalid input for security_groups. Reason: Duplicate items in the list: '%s'.\nNeutron server returns request_ids: ['%s']", group.id, r.id)
+		case add:
 			p.doc["security_groups"] = append(slices.Clone(groups), any(group.id))
 			changed = true
 		case !add && at >= 0:
@@ -288,7 +317,10 @@ func (c *Cloud) changeGroup(r *request, s *server, name string, add bool) error 
 			changed = true
 		}
 	}
-	if !changed && !add {
+	if !changed {
+		if add {
+			return nil
+		}
 		return refuse(404, "Security group %s not associated with the instance %s", name, s.id)
 	}
 	return nil

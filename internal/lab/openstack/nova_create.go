@@ -1,8 +1,8 @@
 package openstack
 
 import (
-	"encoding/base64"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,21 +10,14 @@ import (
 // networkRequest is one entry of a create's networks.
 type networkRequest struct{ network, port, fixedIP, tag string }
 
-var minVersionOf = map[string]int{"description": 19, "tags": 52, "hostname": 90, "trusted_image_certificates": 63, "host": 74, "hypervisor_hostname": 74}
-
 func (c *Cloud) serverCreate(r *request) (answer, error) {
-	whole, err := r.json()
+	whole, err := r.bodyAs(serverCreateSchema(r.version))
 	if err != nil {
 		return answer{}, err
 	}
 	in := object(whole, "server")
-	if in == nil {
-		return answer{}, invalidField("server", whole["server"], "'server' is a required property")
-	}
-	for k, version := range minVersionOf {
-		if has(in, k) && r.version < version {
-			return answer{}, refuse(400, "Invalid input for field/attribute server. Value: {}. Additional properties are not allowed ('%s' was unexpected)", k)
-		}
+	if (has(in, "host") || has(in, "hypervisor_hostname")) && !r.token.admin {
+		return answer{}, forbidden(r, "compute:servers:create:requested_destination")
 	}
 	s, err := c.newServer(r, in)
 	if err != nil {
@@ -63,6 +56,7 @@ func (c *Cloud) serverCreate(r *request) (answer, error) {
 		}
 		c.compute.servers[one.id] = &one
 		c.conceal(r, "server", one.id)
+		c.noteEvent(r, &one, "create")
 		c.boot(&one)
 	}
 	s = first
@@ -93,9 +87,6 @@ func (c *Cloud) countServers(in doc, s *server) (int, error) {
 	if n, given := integer(in["max_count"]); given {
 		high = n
 	}
-	if low < 1 {
-		return 0, invalidField("min_count", in["min_count"], "it is less than the minimum of 1")
-	}
 	if high < low {
 		return 0, refuse(400, "min_count must be <= max_count")
 	}
@@ -122,38 +113,21 @@ func (c *Cloud) newServer(r *request, in doc) (*server, error) {
 	now := c.now()
 	s := &server{project: r.token.project.id, user: r.token.user.id, created: now, updated: now, vmState: "building", taskState: "scheduling",
 		reservation: "r-" + c.ids.hex()[:8], hostname: str(in, "hostname"), accessV4: str(in, "accessIPv4"), accessV6: str(in, "accessIPv6")}
-	name, isText := in["name"].(string)
-	if s.name = strings.TrimSpace(name); !isText || s.name == "" || len(s.name) > 255 {
-		return nil, invalidField("name", in["name"], "'"+text(in["name"])+"' is too short")
-	}
+	s.name = str(in, "name")
 	if r.version >= 19 {
 		s.description = in["description"]
 	} else {
 		s.description = s.name
 	}
-	var valid bool
-	if s.metadata, valid = stringMap(in["metadata"]); !valid {
-		return nil, invalidField("metadata", in["metadata"], "a value is not of type 'string'")
-	}
+	s.metadata, _ = stringMap(in["metadata"])
 	if limit := c.computeLimit(s.project, "metadata_items"); limit >= 0 && len(s.metadata) > limit {
 		return nil, refuse(403, "Maximum number of metadata items exceeds %d", limit)
 	}
-	if s.tags, valid = texts(in["tags"]); !valid {
-		return nil, invalidField("tags", in["tags"], "an item is not of type 'string'")
-	}
-	if s.userData = str(in, "user_data"); s.userData != "" {
-		if len(s.userData) > 65535 {
-			return nil, invalidField("user_data", "...", "it is too long")
-		}
-		if _, err := base64.StdEncoding.DecodeString(s.userData); err != nil {
-			return nil, invalidField("user_data", s.userData, "'"+s.userData+"' is not a 'base64'")
-		}
-	}
-	if v, given := in["config_drive"]; given && v != nil {
-		if s.configDrive, valid = parseBool(v); !valid {
-			return nil, refuse(400, "Invalid config_drive provided.")
-		}
-	}
+	s.tags, _ = texts(in["tags"])
+	slices.Sort(s.tags)
+	s.tags = slices.Compact(s.tags)
+	s.userData = str(in, "user_data")
+	s.configDrive, _ = parseBool(in["config_drive"])
 	if key := str(in, "key_name"); key != "" {
 		k := c.compute.keypairs[s.user][key]
 		if k == nil {
@@ -192,12 +166,9 @@ func refID(v any) string {
 }
 
 func (c *Cloud) checkFlavorAndImage(r *request, in doc, s *server) error {
-	if !has(in, "flavorRef") {
-		return invalidField("server", "{}", "'flavorRef' is a required property")
-	}
 	ref := refID(in["flavorRef"])
 	f := c.compute.flavors[ref]
-	if f == nil {
+	if f == nil || !f.usableBy(r.token) {
 		return refuse(400, "Flavor %s could not be found.", ref)
 	}
 	s.flavor = f.frozen()
@@ -210,7 +181,10 @@ func (c *Cloud) checkFlavorAndImage(r *request, in doc, s *server) error {
 			return refuse(400, "Block Device Mapping is Invalid: failed to get %s %s.", source, str(b, "uuid"))
 		case source == "image" && destination == "volume" || source == "blank" && destination == "volume":
 			if n, valid := integer(b["volume_size"]); !valid || n < 1 {
-				return refuse(400, "Block Device Mapping is Invalid: Images with destination_type 'volume' need to have a non-zero size specified")
+				return refuse(400, "Images with destination_type 'volume' need to have a non-zero size specified")
+			}
+			if img := c.image.all[str(b, "uuid")]; source == "image" && (img == nil || !img.visibleTo(r.token)) {
+				return refuse(400, "Block Device Mapping is Invalid: failed to get image %s.", str(b, "uuid"))
 			}
 			s.volumes = append(s.volumes, c.ids.uuid())
 		}
@@ -227,7 +201,10 @@ func (c *Cloud) checkFlavorAndImage(r *request, in doc, s *server) error {
 			return nil
 		}
 	}
-	if s.image == "" {
+	switch {
+	case s.image == "" && len(s.volumes) > 0:
+		return refuse(400, "Block Device Mapping is Invalid: Boot sequence for the instance and image/block device mapping combination is not valid.")
+	case s.image == "":
 		return refuse(400, "Missing imageRef attribute")
 	}
 	img, err := c.bootImage(r, s.image, s)
@@ -274,7 +251,7 @@ func (c *Cloud) checkServerGroups(r *request, in doc, s *server) error {
 				found = append(found, c.defaultGroup(s.project))
 				break
 			}
-			return refuse(400, "Security group %s not found for project %s.", name, s.project)
+			return refuse(400, "Unable to find security_group with name or id '%s'", name)
 		case 1:
 		default:
 			return refuse(409, "Multiple security groups found matching '%s'. Use an ID to be more specific.", name)
@@ -290,22 +267,11 @@ func (c *Cloud) checkServerGroups(r *request, in doc, s *server) error {
 // checkNetworks resolves what the server is to be plugged into.
 func (c *Cloud) checkNetworks(r *request, in doc, s *server) error {
 	switch v := in["networks"].(type) {
-	case nil:
-		if r.version >= 37 {
-			return invalidField("server", "{}", "'networks' is a required property")
-		}
-		return c.pickNetwork(r, s, false)
 	case string:
-		if r.version < 37 {
-			return invalidField("networks", v, "'"+v+"' is not of type 'array'")
-		}
-		switch v {
-		case "none":
+		if v == "none" {
 			return nil
-		case "auto":
-			return c.pickNetwork(r, s, true)
 		}
-		return invalidField("networks", v, "'"+v+"' is not one of ['auto', 'none']")
+		return c.pickNetwork(r, s, true)
 	case []any:
 		for _, x := range v {
 			o, _ := x.(doc)
@@ -320,12 +286,17 @@ func (c *Cloud) checkNetworks(r *request, in doc, s *server) error {
 		}
 		return nil
 	}
-	return invalidField("networks", in["networks"], "it is not of type 'array'")
+	return c.pickNetwork(r, s, false)
 }
 
 func (c *Cloud) checkNetwork(r *request, n networkRequest, s *server) error {
 	if n.port != "" {
 		p := c.thing("port", n.port)
+		for _, other := range s.requested {
+			if other.port == n.port {
+				return refuse(400, "Port ID '%s' was specified twice: you cannot attach a port multiple times.", n.port)
+			}
+		}
 		switch {
 		case p == nil || !c.sees(r, p):
 			return refuse(400, "Port id %s could not be found.", n.port)
@@ -334,15 +305,13 @@ func (c *Cloud) checkNetwork(r *request, n networkRequest, s *server) error {
 		case len(fixedIPs(p)) == 0:
 			return refuse(400, "Port %s requires a FixedIP in order to be used.", n.port)
 		}
-		for _, other := range s.requested {
-			if other.port == n.port {
-				return refuse(400, "Port %s is still in use.", n.port)
-			}
-		}
 		return nil
 	}
-	if n.network == "" {
+	switch {
+	case n.network == "":
 		return refuse(400, "Bad network format: missing 'uuid'")
+	case !uuidPattern.MatchString(n.network):
+		return refuse(400, "Bad networks format: network uuid is not in proper format (%s)", n.network)
 	}
 	net := c.thing("network", n.network)
 	if net == nil || !c.sees(r, net) {

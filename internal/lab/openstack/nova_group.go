@@ -5,6 +5,7 @@ import "sort"
 type serverGroup struct {
 	id, name, policy, project, user string
 	perHost                         int // rule max_server_per_host, 0 without
+	number                          int // in the order of making
 }
 
 func (c *Cloud) groupMembers(g *serverGroup) []any {
@@ -68,7 +69,12 @@ func (c *Cloud) groupList(r *request) (answer, error) {
 			found = append(found, g)
 		}
 	}
-	sort.Slice(found, func(i, j int) bool { return found[i].id < found[j].id })
+	sort.Slice(found, func(i, j int) bool { return found[i].number < found[j].number })
+	offset, _ := integer(r.query.Get("offset"))
+	found = found[min(max(offset, 0), len(found)):]
+	if n, given := integer(r.query.Get("limit")); given && n >= 0 {
+		found = found[:min(n, len(found))]
+	}
 	out := []any{}
 	for _, g := range found {
 		out = append(out, c.groupDoc(r, g))
@@ -77,14 +83,12 @@ func (c *Cloud) groupList(r *request) (answer, error) {
 }
 
 func (c *Cloud) groupCreate(r *request) (answer, error) {
-	in, err := r.object("server_group")
+	whole, err := r.bodyAs(groupSchema(r.version))
 	if err != nil {
 		return answer{}, err
 	}
+	in := object(whole, "server_group")
 	g := &serverGroup{id: c.ids.uuid(), name: str(in, "name"), project: r.token.project.id, user: r.token.user.id}
-	if g.name == "" {
-		return answer{}, invalidField("name", in["name"], "'' is too short")
-	}
 	if r.version >= 64 {
 		g.policy = str(in, "policy")
 		if n, given := integer(object(in, "rules")["max_server_per_host"]); given {
@@ -96,15 +100,6 @@ func (c *Cloud) groupCreate(r *request) (answer, error) {
 	} else if p, valid := texts(in["policies"]); valid && len(p) == 1 {
 		g.policy = p[0]
 	}
-	switch g.policy {
-	case "affinity", "anti-affinity":
-	case "soft-affinity", "soft-anti-affinity":
-		if r.version < 15 {
-			return answer{}, invalidField("policies", g.policy, "it is not one of ['anti-affinity', 'affinity']")
-		}
-	default:
-		return answer{}, invalidField("policy", g.policy, "it is not one of ['anti-affinity', 'affinity', 'soft-anti-affinity', 'soft-affinity']")
-	}
 	mine := 0
 	for _, o := range c.compute.groups {
 		if o.project == g.project {
@@ -114,6 +109,10 @@ func (c *Cloud) groupCreate(r *request) (answer, error) {
 	if limit := c.computeLimit(g.project, "server_groups"); limit >= 0 && mine >= limit {
 		return answer{}, refuse(403, "Quota exceeded, too many server groups.")
 	}
+	for _, o := range c.compute.groups {
+		g.number = max(g.number, o.number)
+	}
+	g.number++
 	c.compute.groups[g.id] = g
 	c.conceal(r, "server_group", g.id)
 	return ok(doc{"server_group": c.groupDoc(r, g)})

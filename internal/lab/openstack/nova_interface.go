@@ -24,6 +24,21 @@ func (c *Cloud) interfaceList(r *request) (answer, error) {
 	return ok(doc{"interfaceAttachments": out})
 }
 
+func (c *Cloud) interfaceShow(r *request) (answer, error) {
+	s, err := c.findServer(r, r.arg("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	p := c.thing("port", r.arg("port"))
+	switch {
+	case p == nil || !c.sees(r, p):
+		return answer{}, refuse(404, "Port id %s could not be found.", r.arg("port"))
+	case p.doc["device_id"] != s.id:
+		return answer{}, refuse(404, "Instance %s does not have a port with id %s", s.id, p.id)
+	}
+	return ok(doc{"interfaceAttachment": interfaceAttachment(p)})
+}
+
 func (c *Cloud) interfaceAttach(r *request) (answer, error) {
 	s, err := c.findServer(r, r.arg("id"))
 	if err != nil {
@@ -32,21 +47,29 @@ func (c *Cloud) interfaceAttach(r *request) (answer, error) {
 	if err := needState(s, "attach_interface", true, "active", "paused", "stopped"); err != nil {
 		return answer{}, err
 	}
-	in, err := r.object("interfaceAttachment")
+	whole, err := r.bodyAs(interfaceSchema(r.version))
 	if err != nil {
 		return answer{}, err
 	}
+	in := object(whole, "interfaceAttachment")
 	n := networkRequest{network: str(in, "net_id"), port: str(in, "port_id")}
 	if n.network != "" && n.port != "" {
 		return answer{}, refuse(400, "Must not input both network_id and port_id")
 	}
 	if ips := list(in, "fixed_ips"); len(ips) > 0 {
+		if n.network == "" {
+			return answer{}, refuse(400, "Must input network_id when request IP address")
+		}
 		o, _ := ips[0].(doc)
 		n.fixedIP = str(o, "ip_address")
 	}
 	if n.network == "" && n.port == "" {
 		probe := *s
+		probe.requested = nil
 		if err := c.pickNetwork(r, &probe, true); err != nil {
+			if e, isRefusal := err.(*refusal); isRefusal {
+				e.status = 400
+			}
 			return answer{}, err
 		}
 		n = probe.requested[0]
@@ -61,6 +84,7 @@ func (c *Cloud) interfaceAttach(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	c.noteEvent(r, s, "attach_interface")
 	c.tellAddresses(s)
 	return ok(doc{"interfaceAttachment": interfaceAttachment(port)})
 }
@@ -77,6 +101,7 @@ func (c *Cloud) interfaceDetach(r *request) (answer, error) {
 	if at < 0 {
 		return answer{}, refuse(404, "Instance %s doesn't have interface for port %s", s.id, r.arg("port"))
 	}
+	c.noteEvent(r, s, "detach_interface")
 	c.unplugOne(s.nics[at])
 	s.nics = slices.Delete(slices.Clone(s.nics), at, at+1)
 	return answer{status: 202}, nil

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/md5"
 	"crypto/rand"
+	"crypto/sha1"
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
@@ -38,7 +39,7 @@ func (r *request) keyOwner(asked string) (string, error) {
 		return r.token.user.id, nil
 	}
 	if !r.token.admin {
-		return "", forbidden(r, "os_compute_api:os-keypairs")
+		return "", forbidden(r, "os_compute_api:os-keypairs:index")
 	}
 	return asked, nil
 }
@@ -73,30 +74,32 @@ func (c *Cloud) keypairList(r *request) (answer, error) {
 	return ok(d)
 }
 
-var keyName = regexp.MustCompile(`^[\w@. -]{1,255}$`)
+var (
+	keyName    = regexp.MustCompile(`^[\w -]{1,255}$`)
+	newKeyName = regexp.MustCompile(`^[\w@. -]{1,255}$`) // from 2.92
+)
 
 func (c *Cloud) keypairCreate(r *request) (answer, error) {
-	in, err := r.object("keypair")
+	whole, err := r.bodyAs(keypairSchema(r.version))
 	if err != nil {
 		return answer{}, err
 	}
+	in := object(whole, "keypair")
 	owner, err := r.keyOwner(str(in, "user_id"))
 	if err != nil {
 		return answer{}, err
 	}
 	name := strings.TrimSpace(str(in, "name"))
-	if !keyName.MatchString(name) {
-		return answer{}, invalidField("name", in["name"], "Keypair name contains unsafe characters")
+	pattern, extra := keyName, ""
+	if r.version >= 92 {
+		pattern, extra = newKeyName, "@._"
 	}
-	if has(in, "type") && r.version < 2 {
-		return answer{}, refuse(400, "Additional properties are not allowed ('type' was unexpected)")
+	if !pattern.MatchString(name) {
+		return answer{}, refuse(400, "An invalid 'name' value was provided. The name must be: Only expected characters: [%s_- 0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ]", extra)
 	}
 	kind := "ssh"
 	if k := str(in, "type"); k != "" {
 		kind = k
-	}
-	if kind != "ssh" {
-		return answer{}, invalidField("type", kind, "the lab makes no key pairs but of type 'ssh'")
 	}
 	if c.compute.keypairs[owner][name] != nil {
 		return answer{}, refuse(409, "Key pair '%s' already exists.", name)
@@ -111,18 +114,13 @@ func (c *Cloud) keypairCreate(r *request) (answer, error) {
 	k := &keypair{name: name, kind: kind, publicKey: strings.TrimSpace(str(in, "public_key")), created: c.now(), number: number}
 	private := ""
 	if !has(in, "public_key") {
-		if r.version >= 92 {
-			return answer{}, invalidField("keypair", "{}", "'public_key' is a required property")
-		}
 		if k.publicKey, private, err = generateKey(); err != nil {
 			return answer{}, err
 		}
 	}
-	parsed, _, _, _, err := ssh.ParseAuthorizedKey([]byte(k.publicKey))
-	if err != nil {
-		return answer{}, refuse(400, "Keypair data is invalid: failed to generate fingerprint")
+	if k.fingerprint, err = keyFingerprint(k); err != nil {
+		return answer{}, err
 	}
-	k.fingerprint = fingerprint(parsed)
 	if c.compute.keypairs[owner] == nil {
 		c.compute.keypairs[owner] = map[string]*keypair{}
 	}
@@ -157,9 +155,27 @@ func generateKey() (public, private string, err error) {
 	return line, string(pem.EncodeToMemory(block)), nil
 }
 
-func fingerprint(k ssh.PublicKey) string {
-	sum := md5.Sum(k.Marshal())
-	h := hex.EncodeToString(sum[:])
+// keyFingerprint is Nova's: MD5 of an SSH key, SHA-1 of a certificate.
+func keyFingerprint(k *keypair) (string, error) {
+	if k.kind == "x509" {
+		block, _ := pem.Decode([]byte(k.publicKey))
+		if block == nil {
+			return "", refuse(400, "Keypair data is invalid: failed to generate X509 fingerprint. Error message: Unable to load PEM file. "+
+				"See https://cryptography.io/en/latest/faq/#why-can-t-i-import-my-pem-file for more details. MalformedFraming")
+		}
+		sum := sha1.Sum(block.Bytes)
+		return fingerprint(sum[:]), nil
+	}
+	parsed, _, _, _, err := ssh.ParseAuthorizedKey([]byte(k.publicKey))
+	if err != nil {
+		return "", refuse(400, "Keypair data is invalid: failed to generate fingerprint")
+	}
+	sum := md5.Sum(parsed.Marshal())
+	return fingerprint(sum[:]), nil
+}
+
+func fingerprint(sum []byte) string {
+	h := hex.EncodeToString(sum)
 	var parts []string
 	for i := 0; i < len(h); i += 2 {
 		parts = append(parts, h[i:i+2])

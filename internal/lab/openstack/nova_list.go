@@ -22,6 +22,9 @@ func (c *Cloud) listServers(r *request, detail bool) (answer, error) {
 			found = append(found, s)
 		}
 	}
+	if err := checkSort(r.query["sort_key"], r.query["sort_dir"], serverSortKeys); err != nil {
+		return answer{}, err
+	}
 	sortServers(found, r.query["sort_key"], r.query["sort_dir"])
 	ids := make([]string, len(found))
 	for i, s := range found {
@@ -44,6 +47,25 @@ func (c *Cloud) listServers(r *request, detail bool) (answer, error) {
 		d["servers_links"] = next
 	}
 	return ok(d)
+}
+
+// serverSortKeys are what a list of servers may be sorted by.
+var serverSortKeys = []any{"access_ip_v4", "access_ip_v6", "auto_disk_config", "availability_zone", "config_drive", "created_at", "display_description",
+	"display_name", "host", "hostname", "image_ref", "instance_type_id", "kernel_id", "key_name", "launch_index", "launched_at", "locked_by", "node", "power_state",
+	"progress", "project_id", "ramdisk_id", "root_device_name", "task_state", "terminated_at", "updated_at", "user_id", "uuid", "vm_state"}
+
+func checkSort(keys, dirs []string, known []any) error {
+	for _, k := range keys {
+		if !slices.Contains(known, any(k)) {
+			return invalidQuery("sort_key", k, pythonRepr(k)+" is not one of "+pythonRepr(known))
+		}
+	}
+	for _, d := range dirs {
+		if d != "asc" && d != "desc" {
+			return refuse(400, "Invalid input received: Unknown sort direction, must be 'desc' or 'asc'")
+		}
+	}
+	return nil
 }
 
 // sortServers orders by the keys given, then the newest first.
@@ -103,7 +125,7 @@ func (c *Cloud) serverFilter(r *request) (func(*server) bool, error) {
 		if pattern := q.Get(f.key); pattern != "" {
 			re, err := regexp.Compile(pattern)
 			if err != nil {
-				return nil, invalidField(f.key, pattern, "'"+pattern+"' is not a 'regex'")
+				return nil, invalidQuery(f.key, pattern, "'"+pattern+"' is not a 'regex'")
 			}
 			add(func(s *server) bool { return slices.ContainsFunc(f.field(s), re.MatchString) })
 		}
@@ -139,7 +161,7 @@ func (c *Cloud) serverFilter(r *request) (func(*server) bool, error) {
 		if v := q.Get(key); v != "" {
 			at, err := time.Parse(time.RFC3339, v)
 			if err != nil {
-				return nil, invalidField(key, v, "'"+v+"' is not a 'date-time'")
+				return nil, invalidQuery(key, v, "'"+v+"' is not a 'date-time'")
 			}
 			add(func(s *server) bool {
 				return !s.updated.Truncate(time.Second).Before(at) == newer || s.updated.Equal(at)

@@ -15,11 +15,6 @@ func (c *Cloud) metadataShow(r *request) (answer, error) {
 
 // changeMetadata checks the merged metadata and sets it.
 func (c *Cloud) changeMetadata(s *server, m map[string]string) error {
-	for k, v := range m {
-		if k == "" || len(k) > 255 || len(v) > 255 {
-			return invalidField("metadata", k, "keys have 1 to 255 characters, values at most 255")
-		}
-	}
 	if limit := c.computeLimit(s.project, "metadata_items"); limit >= 0 && len(m) > limit {
 		return refuse(403, "Maximum number of metadata items exceeds %d", limit)
 	}
@@ -32,14 +27,11 @@ func (c *Cloud) metadataBody(r *request, merge bool) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	in, err := r.json()
+	in, err := r.bodyAs(wrapped("metadata", novaMetadata))
 	if err != nil {
 		return answer{}, err
 	}
-	sent, valid := stringMap(in["metadata"])
-	if !valid || !has(in, "metadata") {
-		return answer{}, invalidField("metadata", in["metadata"], "it is not an object of strings")
-	}
+	sent, _ := stringMap(in["metadata"])
 	m := map[string]string{}
 	if merge {
 		for k, v := range s.metadata {
@@ -75,12 +67,12 @@ func (c *Cloud) metadatumSet(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	in, err := r.object("meta")
+	in, err := r.bodyAs(wrapped("meta", novaMetadata))
 	if err != nil {
 		return answer{}, err
 	}
-	sent, valid := stringMap(in)
-	if _, named := sent[r.arg("key")]; !valid || !named || len(sent) != 1 {
+	sent, _ := stringMap(in["meta"])
+	if _, named := sent[r.arg("key")]; !named || len(sent) != 1 {
 		return answer{}, refuse(400, "Request body and URI mismatch")
 	}
 	m := map[string]string{r.arg("key"): sent[r.arg("key")]}
@@ -128,14 +120,11 @@ func (c *Cloud) serverTagsReplace(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	in, err := r.json()
+	in, err := r.bodyAs(wrapped("tags", novaTags))
 	if err != nil {
 		return answer{}, err
 	}
-	tags, valid := texts(in["tags"])
-	if !valid || len(tags) > 50 {
-		return answer{}, invalidField("tags", in["tags"], "it is no list of at most 50 texts")
-	}
+	tags, _ := texts(in["tags"])
 	slices.Sort(tags)
 	s.tags = slices.Compact(tags)
 	return ok(doc{"tags": anyOf(s.tags)})
@@ -150,9 +139,33 @@ func (c *Cloud) serverTagsClear(r *request) (answer, error) {
 	return noContent()
 }
 
+// tagWithin refuses a tag in a path that can't be one.
+func tagWithin(r *request) error {
+	tag := r.arg("tag")
+	why := novaTag.textFault(tag)
+	if why == "" {
+		return nil
+	}
+	return refuse(400, "Tag '%s' is invalid. It must be a non empty string without characters '/' and ','. Validation error message: %s", tag, why)
+}
+
+func (c *Cloud) serverTagShow(r *request) (answer, error) {
+	s, err := c.taggedServer(r)
+	if err != nil {
+		return answer{}, err
+	}
+	if !slices.Contains(s.tags, r.arg("tag")) {
+		return answer{}, refuse(404, "Server %s has no tag '%s'", s.id, r.arg("tag"))
+	}
+	return noContent()
+}
+
 func (c *Cloud) serverTagAdd(r *request) (answer, error) {
 	s, err := c.taggedServer(r)
 	if err != nil {
+		return answer{}, err
+	}
+	if err := tagWithin(r); err != nil {
 		return answer{}, err
 	}
 	if slices.Contains(s.tags, r.arg("tag")) {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -36,7 +37,8 @@ type server struct {
 	reservation                 string
 	requested                   []networkRequest
 	shouldFail                  bool // by an injected fault
-	turn                        int  // changes whenever what was scheduled for the server is void
+	events                      []serverEvent
+	turn                        int // changes whenever what was scheduled for the server is void
 	everActive, resizeWasActive bool
 }
 
@@ -136,7 +138,7 @@ func (c *Cloud) serverDoc(r *request, s *server) doc {
 		d["image"] = doc{"id": s.image, "links": r.links("images", s.image)[1:]}
 	}
 	if r.version >= 47 {
-		d["flavor"] = doc{"vcpus": s.flavor.vcpus, "ram": s.flavor.ram, "disk": s.flavor.disk, "ephemeral": s.flavor.ephemeral, "swap": 0,
+		d["flavor"] = doc{"vcpus": s.flavor.vcpus, "ram": s.flavor.ram, "disk": s.flavor.disk, "ephemeral": s.flavor.ephemeral, "swap": s.flavor.swap,
 			"original_name": s.flavor.name, "extra_specs": s.flavor.specs}
 	} else {
 		d["flavor"] = doc{"id": s.flavor.id, "links": r.links("flavors", s.flavor.id)[1:]}
@@ -181,7 +183,7 @@ func (c *Cloud) serverDoc(r *request, s *server) doc {
 	}
 	if r.version >= 71 {
 		d["server_groups"] = []any{}
-		if s.serverGroup != "" {
+		if c.compute.groups[s.serverGroup] != nil {
 			d["server_groups"] = []any{s.serverGroup}
 		}
 	}
@@ -202,7 +204,7 @@ func (c *Cloud) extendServer(r *request, s *server, d doc) {
 	if r.version >= 3 {
 		d["OS-EXT-SRV-ATTR:reservation_id"], d["OS-EXT-SRV-ATTR:launch_index"] = s.reservation, 0
 		d["OS-EXT-SRV-ATTR:hostname"], d["OS-EXT-SRV-ATTR:user_data"] = s.hostname, orNil(s.userData)
-		d["OS-EXT-SRV-ATTR:kernel_id"], d["OS-EXT-SRV-ATTR:ramdisk_id"], d["OS-EXT-SRV-ATTR:root_device_name"] = "", "", "/dev/vda"
+		d["OS-EXT-SRV-ATTR:kernel_id"], d["OS-EXT-SRV-ATTR:ramdisk_id"], d["OS-EXT-SRV-ATTR:root_device_name"] = "", "", "/dev/sda"
 	}
 	if r.version >= 16 {
 		d["host_status"] = ""
@@ -278,9 +280,6 @@ func (c *Cloud) serverGroupNames(s *server) []any {
 			}
 		}
 	}
-	if len(s.nics) == 0 && s.vmState == "building" {
-		names = s.groups
-	}
 	if names == nil {
 		return nil
 	}
@@ -307,7 +306,30 @@ func (c *Cloud) serverIPs(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(doc{"addresses": c.addressesDoc(s)})
+	return ok(doc{"addresses": plainAddresses(c.addressesDoc(s))})
+}
+
+// plainAddresses leaves out what only a server's own page has.
+func plainAddresses(all doc) doc {
+	for _, l := range all {
+		for _, a := range l.([]any) {
+			delete(a.(doc), "OS-EXT-IPS:type")
+			delete(a.(doc), "OS-EXT-IPS-MAC:mac_addr")
+		}
+	}
+	return all
+}
+
+func (c *Cloud) serverIPsOf(r *request) (answer, error) {
+	s, err := c.findServer(r, r.arg("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	all := plainAddresses(c.addressesDoc(s))
+	if !has(all, r.arg("network")) {
+		return answer{}, refuse(404, "Instance is not a member of specified network")
+	}
+	return ok(doc{r.arg("network"): all[r.arg("network")]})
 }
 
 func (c *Cloud) serverSecurityGroups(r *request) (answer, error) {
@@ -335,19 +357,16 @@ func (c *Cloud) serverUpdate(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	d, err := r.object("server")
+	whole, err := r.bodyAs(serverUpdateSchema(r.version))
 	if err != nil {
 		return answer{}, err
 	}
-	if has(d, "description") && r.version < 19 {
-		return answer{}, refuse(400, "Additional properties are not allowed ('description' was unexpected)")
-	}
+	d := object(whole, "server")
 	if has(d, "name") {
-		name, isText := d["name"].(string)
-		if !isText || name == "" || len(name) > 255 {
-			return answer{}, invalidField("name", d["name"], "it is no text of 1 to 255 characters")
-		}
-		s.name = name
+		s.name = str(d, "name")
+	}
+	if has(d, "hostname") {
+		s.hostname = str(d, "hostname")
 	}
 	if has(d, "description") {
 		s.description = d["description"]
@@ -359,5 +378,13 @@ func (c *Cloud) serverUpdate(r *request) (answer, error) {
 		s.accessV6 = str(d, "accessIPv6")
 	}
 	s.updated = c.now()
-	return ok(doc{"server": c.serverDoc(r, s)})
+	out := c.serverDoc(r, s)
+	if r.version < 75 { // before, a change showed only what it could change, and a little more
+		for k := range out {
+			if strings.HasPrefix(k, "OS-EXT-") || strings.HasPrefix(k, "OS-SRV-") || slices.Contains([]string{"config_drive", "key_name", "os-extended-volumes:volumes_attached", "security_groups", "host_status"}, k) {
+				delete(out, k)
+			}
+		}
+	}
+	return ok(doc{"server": out})
 }

@@ -62,7 +62,7 @@ func TestServerRefusals(t *testing.T) {
 		"external":      {servers.CreateOpts{Name: "x", Networks: []servers.Network{{UUID: l.external()}}}, "", 403, "It is not allowed to create an interface on external network"},
 		"port":          {servers.CreateOpts{Name: "x", Networks: []servers.Network{{Port: zero}}}, "", 400, "Port id " + zero + " could not be found."},
 		"port in use":   {servers.CreateOpts{Name: "x", Networks: []servers.Network{{Port: taken.ID}}}, "", 409, `{"conflictingRequest":{"code":409,"message":"Port ` + taken.ID + ` is still in use."}}`},
-		"group":         {servers.CreateOpts{Name: "x", SecurityGroups: []string{"nope"}, Networks: on}, "", 400, "Security group nope not found for project"},
+		"group":         {servers.CreateOpts{Name: "x", SecurityGroups: []string{"nope"}, Networks: on}, "", 400, "Unable to find security_group with name or id 'nope'"},
 		"ambiguous":     {servers.CreateOpts{Name: "x"}, "", 409, "Multiple possible networks found"},
 		"networks":      {servers.CreateOpts{Name: "x"}, "2.37", 400, "'networks' is a required property"},
 		"none at 2.1":   {servers.CreateOpts{Name: "x", Networks: "none"}, "", 400, "is not of type 'array'"},

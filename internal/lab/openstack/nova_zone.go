@@ -25,6 +25,9 @@ func (c *Cloud) zoneDetail(r *request) (answer, error) {
 	return ok(doc{"availabilityZoneInfo": out})
 }
 
+// reservedRAM is what Nova keeps of a hypervisor for the host, in MiB.
+const reservedRAM = 512
+
 func (c *Cloud) hypervisorDoc(r *request, i int, detail bool) doc {
 	h := c.compute.hosts[i]
 	d := doc{"hypervisor_hostname": h.name, "state": "up", "status": "enabled"}
@@ -41,6 +44,7 @@ func (c *Cloud) hypervisorDoc(r *request, i int, detail bool) doc {
 	d["service"] = service
 	if r.version < 88 {
 		vcpus, ram, disk := c.load(h)
+		ram += reservedRAM
 		running := 0
 		for _, s := range c.compute.servers {
 			if s.host == h {
@@ -63,7 +67,11 @@ func (c *Cloud) hypervisorDoc(r *request, i int, detail bool) doc {
 }
 
 func (c *Cloud) listHypervisors(r *request, detail bool) (answer, error) {
-	if err := r.needAdmin("os_compute_api:os-hypervisors:list"); err != nil {
+	rule := "list"
+	if detail {
+		rule = "list-detail"
+	}
+	if err := r.needAdmin("os_compute_api:os-hypervisors:" + rule); err != nil {
 		return answer{}, err
 	}
 	out := []any{}

@@ -18,6 +18,11 @@ func renderRefusal(r *request, e *refusal) answer {
 		a.body = keystoneError(e)
 	case "compute":
 		a.body = novaError(e)
+		a.header = a.header.Clone()
+		if a.header == nil {
+			a.header = http.Header{}
+		}
+		a.header.Set("Content-Type", "application/json; charset=UTF-8")
 	case "network":
 		kind := e.kind
 		if kind == "" {
