@@ -17,6 +17,7 @@
 //	refusal(fn)     the kind, text and hint of the error that fn fails with, as a struct.
 //	fault(...)      makes calls go wrong, see openstack.Fault of internal/lab/openstack.
 //	clear_faults()  ends that.
+//	file(content)   a file to upload, as artifact.fetch returns it.
 //	unique(name)    a name that no other project's scenario uses, for what all projects share.
 //	target          "simulator" or "real"
 //

@@ -1,12 +1,20 @@
 package conformance
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,14 +55,61 @@ type scenario struct {
 	target target
 	cloud  cloud
 	clouds string // clouds.yaml
+	watch  atomic.Pointer[watcher]
 	kept   string // folder of host keys
+	files  string // folder of files that are uploaded
 	suffix string // of names that all projects share
 }
 
 func newScenario(t *testing.T, target target) *scenario {
-	s := &scenario{t: t, target: target, kept: t.TempDir(), suffix: strconv.FormatInt(time.Now().UnixNano(), 36)}
-	s.cloud, s.clouds = target.open(t)
+	s := &scenario{t: t, target: target, kept: t.TempDir(), files: t.TempDir(), suffix: strconv.FormatInt(time.Now().UnixNano(), 36)}
+	var login tenant
+	s.cloud, login = target.open(t)
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	s.clouds = login.clouds(t, server.URL)
 	return s
+}
+
+// A watcher is told of each request that means to change something before it
+// takes effect, and again before it is answered. It may answer in the cloud's
+// place, which it then reports, or panic with http.ErrAbortHandler, which
+// breaks the connection.
+type watcher func(w http.ResponseWriter, r *http.Request, body []byte, done bool) (answered bool)
+
+// ServeHTTP is the cloud's, with the watcher.
+func (s *scenario) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	watch := s.watch.Load()
+	if watch == nil {
+		s.cloud.ServeHTTP(w, r)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	q := lab.Request{Method: r.Method, Path: r.URL.Path}
+	if bytes.Contains(body, []byte("os-getConsoleOutput")) {
+		q.Action = "os-getConsoleOutput"
+	}
+	if !q.Write() {
+		s.cloud.ServeHTTP(w, r)
+		return
+	}
+	if (*watch)(w, r, body, false) {
+		return
+	}
+	answer := httptest.NewRecorder()
+	s.cloud.ServeHTTP(answer, r)
+	if (*watch)(w, r, body, true) {
+		return
+	}
+	for k, v := range answer.Header() {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(answer.Code)
+	w.Write(answer.Body.Bytes()) // whoever has gone needs no answer
 }
 
 // module returns the module as a new run has it.
@@ -95,7 +150,11 @@ func (s *scenario) calls(since int, want func(lab.Request) bool) []string {
 
 // run calls fn with the cloud of that entry, as a new run does.
 func (s *scenario) run(fn starlark.Callable, entry string, mode effect.Mode) (starlark.Value, *effect.Door, error) {
-	opts := s.options(mode)
+	return s.call(fn, entry, s.options(mode))
+}
+
+// call calls fn with the cloud of that entry.
+func (s *scenario) call(fn starlark.Callable, entry string, opts startest.Options) (starlark.Value, *effect.Door, error) {
 	connect := starlark.NewBuiltin("with_cloud", func(thread *starlark.Thread, _ *starlark.Builtin, _ starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
 		module := opts.Modules[0].Value().(starlark.HasAttrs)
 		f, err := module.Attr("connect")
@@ -122,7 +181,7 @@ func (s *scenario) steady(fn starlark.Callable, entry string, changes bool) (sta
 	if err != nil {
 		return nil, err
 	}
-	if writes := s.calls(since, lab.Request.Write); changes && len(writes) == 0 {
+	if writes := s.calls(since, isWrite); changes && len(writes) == 0 {
 		return nil, fmt.Errorf("nothing was written")
 	}
 	since = len(s.cloud.Requests(0))
@@ -130,7 +189,7 @@ func (s *scenario) steady(fn starlark.Callable, entry string, changes bool) (sta
 	if err != nil {
 		return nil, fmt.Errorf("the second time: %w", err)
 	}
-	if writes := s.calls(since, lab.Request.Write); len(writes) > 0 {
+	if writes := s.calls(since, isWrite); len(writes) > 0 {
 		return nil, fmt.Errorf("the second time it wrote: %v", writes)
 	}
 	if err := same(first, second); err != nil {
@@ -150,7 +209,7 @@ func (s *scenario) planned(fn starlark.Callable, entry string) ([]string, starla
 	if err != nil {
 		return nil, nil, err
 	}
-	if writes := s.calls(since, lab.Request.Write); len(writes) > 0 {
+	if writes := s.calls(since, isWrite); len(writes) > 0 {
 		return nil, nil, fmt.Errorf("a plan wrote: %v", writes)
 	}
 	kinds := []string{}
@@ -193,7 +252,7 @@ func (s *scenario) globals() starlark.StringDict {
 			}
 			return starlark.Tuple{effect.ToStarlark(kinds), v}, nil
 		}),
-		"writes": s.counting("writes", lab.Request.Write),
+		"writes": s.counting("writes", isWrite),
 		"reads":  s.counting("reads", func(r lab.Request) bool { return !r.Write() }),
 		"refusal": s.builtin("refusal", func(fn starlark.Callable, entry string) (starlark.Value, error) {
 			_, _, err := s.run(fn, entry, effect.Apply)
@@ -212,6 +271,18 @@ func (s *scenario) globals() starlark.StringDict {
 			}
 			id, err := s.cloud.Inject(f)
 			return starlark.String(id), err
+		}),
+		"file": starlark.NewBuiltin("file", func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+			var content string
+			if err := starlark.UnpackArgs(b.Name(), args, kwargs, "content", &content); err != nil {
+				return nil, err
+			}
+			sum := sha256.Sum256([]byte(content))
+			path := filepath.Join(s.files, hex.EncodeToString(sum[:]))
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				return nil, err
+			}
+			return effect.NewObject("artifact.file", map[string]any{"path": path, "sha256": filepath.Base(path), "size": len(content)}), nil
 		}),
 		"clear_faults": starlark.NewBuiltin("clear_faults", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
 			s.cloud.ClearFaults("")
@@ -250,3 +321,5 @@ func (s *scenario) builtin(name string, f func(fn starlark.Callable, entry strin
 		return f(fn, entry)
 	})
 }
+
+func isWrite(r lab.Request) bool { return r.Write() }
