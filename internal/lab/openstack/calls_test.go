@@ -37,7 +37,7 @@ func (l *lab) run(calls []call) {
 			req.Header.Set("X-Auth-Token", c.by.Token())
 		}
 		if len(word) > 2 {
-			req.Header.Set("OpenStack-API-Version", "compute "+word[2])
+			req.Header.Set("OpenStack-API-Version", strings.Split(word[1], "/")[1]+" "+word[2])
 		}
 		if strings.HasPrefix(c.body, "[") {
 			req.Header.Set("Content-Type", "application/openstack-images-v2.1-json-patch")
@@ -232,7 +232,7 @@ func TestComputeCalls(t *testing.T) {
 		{d, "GET " + srv + "/ips", "", 200, `"addr":"10.77.0.2"`},
 		{d, "GET " + srv + "/os-security-groups", "", 200, `"name":"default"`},
 		{d, "GET " + srv + "/os-volume_attachments", "", 200, `"volumeAttachments":[]`},
-		{d, "POST " + srv + "/os-volume_attachments", `{"volumeAttachment":{"volumeId":"v"}}`, 404, "Volume v could not be found."},
+		{d, "POST " + srv + "/os-volume_attachments", `{"volumeAttachment":{"volumeId":"` + image + `"}}`, 404, "Volume " + image + " could not be found."},
 		{d, "POST " + srv + "/os-interface", `{"interfaceAttachment":{"port_id":"` + p.ID + `"}}`, 200, `"port_state":"ACTIVE"`},
 		{d, "POST " + srv + "/os-interface", `{"interfaceAttachment":{"port_id":"` + p.ID + `"}}`, 409, "is still in use"},
 		{d, "POST " + srv + "/os-interface", `{"interfaceAttachment":{"port_id":"11111111-1111-1111-1111-111111111111"}}`, 404, "Port id 11111111-1111-1111-1111-111111111111 could not be found."},

@@ -1,8 +1,8 @@
-// Package openstack simulates an OpenStack cloud in memory: Keystone v3, Nova 2.1 to 2.93, Neutron 2.0 and
-// Glance v2 behind one http.Handler, with the answers, state transitions, quotas, conflicts and error bodies
+// Package openstack simulates an OpenStack cloud in memory: Keystone v3, Nova 2.1 to 2.93, Neutron 2.0,
+// Glance v2 and Cinder 3.0 to 3.70 behind one http.Handler, with the answers, state transitions, quotas, conflicts and error bodies
 // of release Zed (2022.2).
 //
-// A [Cloud] is configured by [Config], serves below /identity, /compute, /network and /image, and has an
+// A [Cloud] is configured by [Config], serves below /identity, /compute, /network, /image and /volume, and has an
 // administration interface below /lab for tests: the request log, the fault injector and a state snapshot.
 // What simulated servers do is left to hooks: see [Config.OnServer], [Config.OnFloatingIP] and
 // [Config.ConsoleLog].
@@ -35,6 +35,7 @@ type Cloud struct {
 	compute  compute
 	network  network
 	image    images
+	block    blocks
 
 	notices notices
 	log     RequestLog
@@ -55,9 +56,10 @@ func New(cfg Config) *Cloud {
 	c.compute = newCompute()
 	c.network = newNetwork()
 	c.image = newImages()
+	c.block = newBlocks()
 	c.routes = map[string][]route{
 		"identity": identityRoutes(), "compute": computeRoutes(), "network": networkRoutes(),
-		"image": imageRoutes(), "lab": adminRoutes(),
+		"image": imageRoutes(), "volume": volumeRoutes(), "lab": adminRoutes(),
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,6 +67,7 @@ func New(cfg Config) *Cloud {
 	c.seedNetwork()
 	c.seedCompute()
 	c.seedImages()
+	c.seedBlocks()
 	return c
 }
 

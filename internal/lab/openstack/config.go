@@ -29,6 +29,8 @@ type Config struct {
 	Flavors []Flavor
 	// Images exist from the start. Default: a tiny public image named "lab-tiny".
 	Images []Image
+	// VolumeTypes exist from the start; the first is the default. Default: fake and __DEFAULT__.
+	VolumeTypes []VolumeType
 	// Zones are the availability zones; each has one hypervisor. Default az1 and az2.
 	Zones []string
 	// BootDelay is how long a server stays in BUILD; a third of it is the duration of the other server
@@ -36,9 +38,9 @@ type Config struct {
 	BootDelay time.Duration
 	// TokenLifetime is how long tokens are valid. Default one hour.
 	TokenLifetime time.Duration
-	// Quota holds the defaults by resource name as Nova and Neutron spell them ("instances", "cores", "ram",
+	// Quota holds the defaults by resource name as Nova, Neutron and Cinder spell them ("instances", "cores", "ram",
 	// "key_pairs", "server_groups", "server_group_members", "metadata_items", "network", "subnet", "port",
-	// "router", "floatingip", "security_group", "security_group_rule"); -1 is unlimited. What isn't named has
+	// "router", "floatingip", "security_group", "security_group_rule", "volumes", "gigabytes", "snapshots"); -1 is unlimited. What isn't named has
 	// OpenStack's default.
 	Quota map[string]int
 	// RequestLog gets one JSON line per request. Default: none.
@@ -105,6 +107,13 @@ type Image struct {
 	Properties map[string]string
 }
 
+// VolumeType is a kind of volume. Several servers may have one whose extra spec multiattach is "<is> True".
+type VolumeType struct {
+	Name        string
+	Description string
+	ExtraSpecs  map[string]string
+}
+
 func (cfg Config) withDefaults() Config {
 	if cfg.Clock == nil {
 		cfg.Clock = wallClock{}
@@ -136,6 +145,9 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Images == nil {
 		cfg.Images = []Image{{Name: "lab-tiny", Data: []byte("a tiny image of the lab\n"), DiskFormat: "raw"}}
 	}
+	if len(cfg.VolumeTypes) == 0 {
+		cfg.VolumeTypes = []VolumeType{{Name: "fake"}, {Name: "__DEFAULT__", Description: "Default Volume Type"}}
+	}
 	if len(cfg.Zones) == 0 {
 		cfg.Zones = []string{"az1", "az2"}
 	}
@@ -151,6 +163,7 @@ func (cfg Config) withDefaults() Config {
 		"injected_files": 5, "injected_file_content_bytes": 10240, "injected_file_path_bytes": 255,
 		"network": 100, "subnet": 100, "subnetpool": -1, "port": 500, "router": 10, "floatingip": 50,
 		"security_group": 10, "security_group_rule": 100, "rbac_policy": 10, "trunk": -1,
+		"volumes": 10, "gigabytes": 1000, "snapshots": 10, "backups": 10, "backup_gigabytes": 1000, "groups": 10, "per_volume_gigabytes": -1,
 	}
 	for name, n := range cfg.Quota {
 		quota[name] = n

@@ -77,15 +77,21 @@ func (c *Cloud) seedIdentity() {
 var catalogServices = []struct{ kind, name, path string }{
 	{"identity", "keystone", "/identity/v3"}, {"image", "glance", "/image"},
 	{"compute", "nova", "/compute/v2.1"}, {"network", "neutron", "/network"},
+	{"volumev3", "cinderv3", "/volume/v3/%(project_id)s"},
 }
 
-func (c *Cloud) catalog(r *request) []any {
+// catalog lists the services as a token for that project sees them, or for no project as they are defined.
+func (c *Cloud) catalog(r *request, project string) []any {
 	var out []any
 	for _, s := range catalogServices {
 		var endpoints []any
+		path := s.path
+		if project != "" {
+			path = strings.ReplaceAll(path, "%(project_id)s", project)
+		}
 		for _, face := range []string{"public", "internal", "admin"} {
 			endpoints = append(endpoints, doc{"id": c.identity.serviceIDs[s.kind+"/"+face], "interface": face,
-				"region_id": c.cfg.Region, "region": c.cfg.Region, "url": r.base + s.path})
+				"region_id": c.cfg.Region, "region": c.cfg.Region, "url": r.base + path})
 		}
 		out = append(out, doc{"id": c.identity.serviceIDs[s.kind], "type": s.kind, "name": s.name, "endpoints": endpoints})
 	}
@@ -230,7 +236,7 @@ func (c *Cloud) endpointList(r *request) (answer, error) {
 		return answer{}, err
 	}
 	var out []any
-	for _, s := range c.catalog(r) {
+	for _, s := range c.catalog(r, "") {
 		service := s.(doc)
 		for _, e := range list(service, "endpoints") {
 			endpoint := e.(doc)

@@ -199,7 +199,7 @@ func (c *Cloud) tokenDoc(r *request, t *token) doc {
 	if t.project != nil || t.domain != nil {
 		d["roles"] = c.roleDocs(t.roles)
 		if !r.query.Has("nocatalog") {
-			d["catalog"] = c.catalog(r)
+			d["catalog"] = c.catalog(r, t.project.id)
 		}
 	}
 	if t.credential != nil {
@@ -244,7 +244,7 @@ func (c *Cloud) authCatalog(r *request) (answer, error) {
 	if r.token.project == nil && r.token.domain == nil {
 		return answer{}, forbidden(r, "identity:get_auth_catalog")
 	}
-	return r.collection("catalog", c.catalog(r))
+	return r.collection("catalog", c.catalog(r, r.token.project.id))
 }
 
 func (c *Cloud) authProjects(r *request) (answer, error) {

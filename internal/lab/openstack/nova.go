@@ -82,6 +82,9 @@ func computeRoutes() []route {
 		{method: "GET", pattern: "/servers/{id}/os-security-groups", handle: (*Cloud).serverSecurityGroups},
 		{method: "GET", pattern: "/servers/{id}/os-volume_attachments", handle: (*Cloud).volumeAttachments},
 		{method: "POST", pattern: "/servers/{id}/os-volume_attachments", handle: (*Cloud).volumeAttach},
+		{method: "GET", pattern: "/servers/{id}/os-volume_attachments/{volume}", handle: (*Cloud).volumeAttachment},
+		{method: "PUT", pattern: "/servers/{id}/os-volume_attachments/{volume}", handle: (*Cloud).volumeAttachmentUpdate},
+		{method: "DELETE", pattern: "/servers/{id}/os-volume_attachments/{volume}", handle: (*Cloud).volumeDetach},
 		{method: "POST", pattern: "/servers/{id}/remote-consoles", handle: (*Cloud).remoteConsole},
 		{method: "GET", pattern: "/flavors", handle: (*Cloud).flavorList},
 		{method: "POST", pattern: "/flavors", handle: (*Cloud).flavorCreate},
@@ -138,34 +141,35 @@ func (c *Cloud) computeVersion(r *request) (answer, error) {
 	return ok(doc{"version": r.computeVersionDoc()})
 }
 
-// negotiate reads the microversion that the caller wants; 2.1 without one.
-func (c *Cloud) negotiate(r *request) error {
-	r.version = 1
+// speak reads the microversion that the caller of a service wants; the lowest without one.
+func (r *request) speak(service, oldHeader string, major, lowest, highest int) error {
+	r.version = lowest
 	want := ""
 	for _, h := range r.http.Header.Values("OpenStack-API-Version") {
 		for _, part := range strings.Split(h, ",") {
-			if service, v, found := strings.Cut(strings.TrimSpace(part), " "); found && service == "compute" {
+			if name, v, found := strings.Cut(strings.TrimSpace(part), " "); found && name == service {
 				want = strings.TrimSpace(v)
 			}
 		}
 	}
-	if want == "" {
-		want = r.http.Header.Get("X-OpenStack-Nova-API-Version")
+	if want == "" && oldHeader != "" {
+		want = r.http.Header.Get(oldHeader)
 	}
 	switch want {
 	case "":
 		return nil
 	case "latest":
-		r.version = maxMicroversion
+		r.version = highest
 		return nil
 	}
-	major, minor, found := strings.Cut(want, ".")
-	n, err := strconv.Atoi(minor)
-	if m, err2 := strconv.Atoi(major); !found || err != nil || err2 != nil || m < 0 || n < 0 {
+	first, second, found := strings.Cut(want, ".")
+	n, err := strconv.Atoi(second)
+	m, err2 := strconv.Atoi(first)
+	if !found || err != nil || err2 != nil || m < 0 || n < 0 {
 		return refuse(400, "API Version String %s is of invalid format. Must be of format MajorNum.MinorNum.", want)
 	}
-	if major != "2" || n < 1 || n > maxMicroversion {
-		return refuse(406, "Version %s is not supported by the API. Minimum is 2.1 and maximum is 2.93.", want)
+	if m != major || n < lowest || n > highest {
+		return refuse(406, "Version %s is not supported by the API. Minimum is %d.%d and maximum is %d.%d.", want, major, lowest, major, highest)
 	}
 	r.version = n
 	return nil

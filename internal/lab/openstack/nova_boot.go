@@ -198,6 +198,7 @@ func (c *Cloud) serverDelete(r *request) (answer, error) {
 		gone := *s
 		info := c.serverInfo(&gone)
 		c.unplug(s)
+		c.releaseAll(s)
 		delete(c.compute.servers, s.id)
 		if c.cfg.OnServer != nil && s.everActive {
 			c.notices.add(func() { c.cfg.OnServer(ServerDeleted, info) })

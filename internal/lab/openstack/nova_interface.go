@@ -106,27 +106,3 @@ func (c *Cloud) interfaceDetach(r *request) (answer, error) {
 	s.nics = slices.Delete(slices.Clone(s.nics), at, at+1)
 	return answer{status: 202}, nil
 }
-
-func (c *Cloud) volumeAttachments(r *request) (answer, error) {
-	s, err := c.findServer(r, r.arg("id"))
-	if err != nil {
-		return answer{}, err
-	}
-	out := []any{}
-	for _, v := range s.volumes {
-		out = append(out, doc{"id": v, "volumeId": v, "serverId": s.id, "device": "/dev/vda"})
-	}
-	return ok(doc{"volumeAttachments": out})
-}
-
-// volumeAttach finds no volume: the lab has no Cinder.
-func (c *Cloud) volumeAttach(r *request) (answer, error) {
-	if _, err := c.findServer(r, r.arg("id")); err != nil {
-		return answer{}, err
-	}
-	in, err := r.object("volumeAttachment")
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{}, refuse(404, "Volume %s could not be found.", str(in, "volumeId"))
-}

@@ -163,6 +163,13 @@ func (c *Cloud) serverDoc(r *request, s *server) doc {
 		}
 		volumes = append(volumes, o)
 	}
+	for _, a := range c.attachmentsOf(s.id) {
+		o := doc{"id": a.volume.id}
+		if r.version >= 3 {
+			o["delete_on_termination"] = a.withServer
+		}
+		volumes = append(volumes, o)
+	}
 	d["os-extended-volumes:volumes_attached"] = volumes
 	if r.token.admin {
 		c.extendServer(r, s, d)

@@ -23,6 +23,8 @@ func renderRefusal(r *request, e *refusal) answer {
 			a.header = http.Header{}
 		}
 		a.header.Set("Content-Type", "application/json; charset=UTF-8")
+	case "volume":
+		a = cinderError(a, e)
 	case "network":
 		kind := e.kind
 		if kind == "" {
@@ -72,6 +74,23 @@ func novaError(e *refusal) doc {
 	return doc{name: doc{"code": e.status, "message": e.message}}
 }
 
+// cinderError is Nova's form, but for a path that Cinder doesn't know, with the time to wait in it.
+func cinderError(a answer, e *refusal) answer {
+	if e.kind == "HTTPNotFound" || e.kind == "HTTPMethodNotAllowed" {
+		a.status, a.body = 404, []byte("404 Not Found\n\nThe resource could not be found.\n\n   ")
+		a.header = http.Header{"Content-Type": {"text/plain; charset=UTF-8"}}
+		return a
+	}
+	body := novaError(e)
+	if wait := e.header.Get("Retry-After"); wait != "" {
+		for _, v := range body {
+			v.(doc)["retryAfter"] = wait
+		}
+	}
+	a.body = body
+	return a
+}
+
 func neutronKind(status int) string {
 	switch status {
 	case 400:
@@ -105,7 +124,7 @@ func forbidden(r *request, action string) error {
 	switch r.service {
 	case "identity":
 		return refuse(403, "You are not authorized to perform the requested action: %s.", action)
-	case "compute":
+	case "compute", "volume":
 		return refuse(403, "Policy doesn't allow %s to be performed.", action)
 	case "network":
 		return &refusal{status: 403, kind: "PolicyNotAuthorized", message: "rule:" + action + " is disallowed by policy"}

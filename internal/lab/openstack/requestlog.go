@@ -13,7 +13,7 @@ import (
 type Request struct {
 	Seq          int       `json:"seq"` // 1 for the first
 	Time         time.Time `json:"time"`
-	Service      string    `json:"service"` // identity, compute, network or image
+	Service      string    `json:"service"` // identity, compute, network, image or volume
 	Method       string    `json:"method"`
 	Path         string    `json:"path"`   // with the query
 	Status       int       `json:"status"` // 0: the connection was dropped
@@ -80,6 +80,9 @@ func (c *Cloud) record(r *request, start time.Time, status int, dropped bool) {
 	}
 	if r.service == "compute" && r.version > 1 {
 		q.Microversion = "2." + strconv.Itoa(r.version)
+	}
+	if r.service == "volume" {
+		q.Microversion = "3." + strconv.Itoa(r.version)
 	}
 	if r.token != nil {
 		q.User = r.token.user.name

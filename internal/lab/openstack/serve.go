@@ -16,14 +16,15 @@ import (
 // request is one API call on its way through a service.
 type request struct {
 	http    *http.Request
-	service string // identity, compute, network, image, lab
+	service string // identity, compute, network, image, volume, lab
 	path    string // below the service's prefix, no slash at the end
 	query   url.Values
 	args    map[string]string // from the route's {names}
 	id      string
 	body    []byte
 	token   *token // the caller's, nil on open routes
-	version int    // Nova's microversion, the part after "2."
+	version int    // Nova's or Cinder's microversion, the part after the point
+	scope   string // the project that a path of Cinder names
 	base    string // scheme and host for links
 	fault   *Fault // what was injected
 	action  string // which server action, for the log
@@ -65,7 +66,7 @@ func noContent() (answer, error)        { return answer{status: 204}, nil }
 
 const maxBody = 16 << 20
 
-var services = []string{"identity", "compute", "network", "image", "lab"}
+var services = []string{"identity", "compute", "network", "image", "volume", "lab"}
 
 func (c *Cloud) serve(w http.ResponseWriter, hr *http.Request) {
 	start := c.now()
@@ -81,6 +82,9 @@ func (c *Cloud) serve(w http.ResponseWriter, hr *http.Request) {
 		if rest, found := strings.CutPrefix(hr.URL.Path, "/"+s); found && (rest == "" || rest[0] == '/') {
 			r.service, r.path = s, strings.TrimRight(rest, "/")
 		}
+	}
+	if r.service == "volume" {
+		r.scopeVolumePath()
 	}
 	if r.service == "" {
 		http.NotFound(w, hr)
@@ -182,8 +186,11 @@ func (c *Cloud) admit(r *request, rt route) error {
 			return refuse(403, "Policy doesn't allow this request without a project scope.")
 		}
 	}
-	if r.service == "compute" {
-		return c.negotiate(r)
+	switch r.service {
+	case "compute":
+		return r.speak("compute", "X-OpenStack-Nova-API-Version", 2, 1, maxMicroversion)
+	case "volume":
+		return c.admitVolume(r, rt)
 	}
 	return nil
 }
@@ -241,6 +248,11 @@ func (c *Cloud) headers(r *request, a answer) http.Header {
 	h.Set("X-Openstack-Request-Id", r.id)
 	if h.Get("Content-Type") == "" && a.body != nil {
 		h.Set("Content-Type", "application/json")
+	}
+	if r.service == "volume" && r.token != nil {
+		h.Set("X-Compute-Request-Id", r.id)
+		h.Set("Openstack-Api-Version", "volume 3."+strconv.Itoa(r.version))
+		h["Vary"] = []string{"OpenStack-API-Version"}
 	}
 	if r.service == "compute" {
 		h.Set("X-Compute-Request-Id", r.id)

@@ -54,6 +54,16 @@ func (c *Cloud) State(normalize bool) map[string][]map[string]any {
 	for _, id := range sortedKeys(c.image.all) {
 		add("image", imageDoc(c.image.all[id]))
 	}
+	for _, id := range sortedKeys(c.block.volumes) {
+		d := without(c.volumeDoc(r, c.block.volumes[id]), "links")
+		add("volume", without(d, "attachments"))
+		for _, a := range c.block.volumes[id].attachments {
+			add("volume_attachment", doc{"id": a.id, "name": nil, "volume": a.volume.id, "server": a.server, "device": a.device, "delete_on_termination": a.withServer})
+		}
+	}
+	for _, id := range sortedKeys(c.block.snapshots) {
+		add("volume_snapshot", snapshotFullDoc(r, c.block.snapshots[id]))
+	}
 	for _, id := range sortedKeys(c.identity.projects) {
 		add("project", without(c.projectDoc(r, c.identity.projects[id]), "links"))
 	}
@@ -93,6 +103,7 @@ var volatile = map[string]bool{"id": true, "created_at": true, "updated_at": tru
 	"mac_address": true, "OS-EXT-IPS-MAC:mac_addr": true, "OS-SRV-USG:launched_at": true, "hostId": true, "links": true,
 	"OS-EXT-SRV-ATTR:reservation_id": true, "OS-EXT-SRV-ATTR:instance_name": true, "OS-EXT-SRV-ATTR:host": true, "OS-EXT-AZ:availability_zone": true,
 	"OS-EXT-SRV-ATTR:hypervisor_hostname": true, "binding:host_id": true, "provider:segmentation_id": true,
+	"service_uuid": true, "volume_type_id": true,
 	"self": true, "file": true, "fingerprint": true, "public_key": true}
 
 // normalizeState replaces ids by names. Two things of a kind and name get the suffix #2, #3.
