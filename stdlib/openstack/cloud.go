@@ -21,10 +21,13 @@ type Cloud struct {
 	conn    *client.Client
 	opening *opening                        // the last login; nil for none
 	locks   map[effect.Target]chan struct{} // held while an op on the target runs
+	// moving are the kinds whose last op had something to do. A snapshot of them
+	// would be old before it is of use.
+	moving map[string]bool
 }
 
 func newCloud(name string, login login, config Config) *Cloud {
-	return &Cloud{name: name, login: login, config: config, locks: make(map[effect.Target]chan struct{})}
+	return &Cloud{name: name, login: login, config: config, locks: make(map[effect.Target]chan struct{}), moving: make(map[string]bool)}
 }
 
 func (c *Cloud) String() string { return c.name }

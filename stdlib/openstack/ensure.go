@@ -27,8 +27,9 @@ type ensureOp struct {
 	absent func(ctx context.Context, cl *client.Client) ([]client.Object, error)
 	parts  parts // what is created by calls of its own; may be nil
 
-	fields []field
-	sent   sent
+	fields  []field
+	sent    sent
+	glanced glanced
 }
 
 // Parts are what belongs to a resource and is made by calls of its own.
@@ -66,6 +67,11 @@ func markFor(ctx context.Context, c *Cloud, kind, name string) (string, error) {
 func (o *ensureOp) Target() effect.Target { return o.cloud.target(o.noun.name, o.name) }
 
 func (o *ensureOp) Observe(ctx context.Context) (effect.State, error) {
+	return o.cloud.observe(ctx, o, &o.glanced, o.look)
+}
+
+// look reads what there is.
+func (o *ensureOp) look(ctx context.Context) (effect.State, error) {
 	cl, err := o.cloud.client(ctx)
 	if err != nil {
 		return effect.State{}, err

@@ -19,15 +19,21 @@ import (
 // digest of the content are properties; an adopted image gets neither, and is
 // compared by the digest that Glance made.
 type imageOp struct {
-	cloud *Cloud
-	args  imageArgs
-	mark  string
-	sent  sent
+	cloud   *Cloud
+	args    imageArgs
+	mark    string
+	sent    sent
+	glanced glanced
 }
 
 func (o *imageOp) Target() effect.Target { return o.cloud.target("image", o.args.Name) }
 
 func (o *imageOp) Observe(ctx context.Context) (effect.State, error) {
+	return o.cloud.observe(ctx, o, &o.glanced, o.look)
+}
+
+// look reads what there is.
+func (o *imageOp) look(ctx context.Context) (effect.State, error) {
 	cl, err := o.cloud.client(ctx)
 	if err != nil {
 		return effect.State{}, err

@@ -95,14 +95,20 @@ func keyOf(line string) string {
 }
 
 type keypairOp struct {
-	cloud *Cloud
-	args  keypairArgs
-	mark  string
+	cloud   *Cloud
+	args    keypairArgs
+	mark    string
+	glanced glanced
 }
 
 func (o *keypairOp) Target() effect.Target { return o.cloud.target("keypair", o.args.Name) }
 
 func (o *keypairOp) Observe(ctx context.Context) (effect.State, error) {
+	return o.cloud.observe(ctx, o, &o.glanced, o.look)
+}
+
+// look reads what there is.
+func (o *keypairOp) look(ctx context.Context) (effect.State, error) {
 	cl, err := o.cloud.client(ctx)
 	if err != nil {
 		return effect.State{}, err

@@ -104,7 +104,7 @@ func TestPasswordsAreRedacted(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "password: secret", "password: hunter22-hunter22", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.cloud.Inject(lab.Fault{Service: "network", Path: "/networks", Status: 400, Body: `{"NeutronError": {"message": "I know that it is hunter22-hunter22"}}`}); err != nil {
+	if _, err := w.cloud.Inject(lab.Fault{Service: "network", Path: "/networks", Status: 400, Count: -1, Body: `{"NeutronError": {"message": "I know that it is hunter22-hunter22"}}`}); err != nil {
 		t.Fatal(err)
 	}
 	var seen []string

@@ -107,7 +107,7 @@ func (w *world) writes(since int) []string {
 // globals are what the tests in Starlark can do to the cloud:
 //
 //	changes(fn)          calls fn and returns its writes: "POST /network/v2.0/networks"
-//	calls(fn)            calls fn and returns all its calls but logins
+//	calls(fn)            calls fn as another run and returns all its calls but logins
 //	plan(fn)             calls fn in a plan, asserts that it writes nothing, returns [kind and target]
 //	fault(...)           makes calls go wrong, see lab.Fault
 //	lag(kind, ms)        makes lists late
@@ -121,9 +121,11 @@ func (w *world) globals() starlark.StringDict {
 			}
 			return effect.ToStarlark(w.writes(since)), nil
 		}),
-		"calls": w.builtin("calls", func(fn starlark.Callable, thread *starlark.Thread) (starlark.Value, error) {
+		"calls": w.builtin("calls", func(fn starlark.Callable, _ *starlark.Thread) (starlark.Value, error) {
 			since := len(w.cloud.Requests(0))
-			if _, err := starlark.Call(thread, fn, nil, nil); err != nil {
+			opts := w.options()
+			opts.Door = startest.NewDoor(effect.Apply) // as a run of its own
+			if _, err := startest.Call(w.t, fn, opts); err != nil {
 				return nil, err
 			}
 			out := []string{}

@@ -20,16 +20,22 @@ const userDataKey = ownMetadata + "user_data"
 // A serverOp makes one server be as a recipe wants it. The owner mark is its
 // description; an adopted server keeps its own.
 type serverOp struct {
-	cloud  *Cloud
-	args   serverArgs
-	mark   string
-	fields []field
-	sent   sent
+	cloud   *Cloud
+	args    serverArgs
+	mark    string
+	fields  []field
+	sent    sent
+	glanced glanced
 }
 
 func (o *serverOp) Target() effect.Target { return o.cloud.target("server", o.args.Name) }
 
 func (o *serverOp) Observe(ctx context.Context) (effect.State, error) {
+	return o.cloud.observe(ctx, o, &o.glanced, o.look)
+}
+
+// look reads what there is.
+func (o *serverOp) look(ctx context.Context) (effect.State, error) {
 	cl, err := o.cloud.client(ctx)
 	if err != nil {
 		return effect.State{}, err

@@ -46,6 +46,8 @@ type Client struct {
 	creates      map[Service]chan struct{} // of creates
 	negotiations map[Service]*negotiation
 	renewals     renewals
+	snapshots    snapshots
+	wide         bool // an administrator, whose lists are of all projects
 }
 
 // Connect logs in to the cloud that e describes. The errors have kind Invalid
@@ -200,16 +202,17 @@ func (c *Client) loginError(ctx context.Context, err error) error {
 func (c *Client) readCatalog() error {
 	var catalog *tokens.ServiceCatalog
 	var err error
-	switch r := c.provider.GetAuthResult().(type) {
-	case tokens.CreateResult:
+	// What logging in and looking a token up answer has the same methods, and no type in common.
+	if r, ok := c.provider.GetAuthResult().(interface {
+		ExtractProject() (*tokens.Project, error)
+		ExtractRoles() ([]tokens.Role, error)
+		ExtractServiceCatalog() (*tokens.ServiceCatalog, error)
+	}); ok {
 		if p, perr := r.ExtractProject(); perr == nil && p != nil {
 			c.project = p.ID
 		}
-		catalog, err = r.ExtractServiceCatalog()
-	case tokens.GetResult:
-		if p, perr := r.ExtractProject(); perr == nil && p != nil {
-			c.project = p.ID
-		}
+		roles, _ := r.ExtractRoles()
+		c.wide = c.project == "" || slices.ContainsFunc(roles, func(r tokens.Role) bool { return r.Name == "admin" })
 		catalog, err = r.ExtractServiceCatalog()
 	}
 	if err != nil || catalog == nil {

@@ -1,0 +1,44 @@
+package openstack
+
+import (
+	"context"
+
+	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
+)
+
+// Glanced says that an op has had its glance: it looks closely from then on.
+type glanced bool
+
+// observe returns what look sees for op. The first look of an op is a glance at
+// snapshots, which costs a list of each kind for all ops of a run together; it
+// counts only where nothing is to be done. Whatever else it shows, a missing
+// resource above all, is looked at closely, so that no change is ever decided
+// on what may be old.
+func (c *Cloud) observe(ctx context.Context, op effect.Op, g *glanced, look func(context.Context) (effect.State, error)) (effect.State, error) {
+	kind := op.Target().Kind
+	settled := func(st effect.State, err error) bool {
+		if err != nil {
+			return false
+		}
+		change, err := op.Diff(st)
+		return err == nil && change.Kind == effect.None
+	}
+	c.mu.Lock()
+	first := !bool(*g) && !c.moving[kind]
+	c.mu.Unlock()
+	*g = true
+	if first {
+		st, err := look(client.Glance(ctx, effect.From(ctx).Door))
+		// A service that asks for a pause gets it.
+		if settled(st, err) || fault.KindOf(err).Retryable() || ctx.Err() != nil {
+			return st, err
+		}
+	}
+	st, err := look(ctx)
+	c.mu.Lock()
+	c.moving[kind] = !settled(st, err)
+	c.mu.Unlock()
+	return st, err
+}
