@@ -22,6 +22,7 @@ import (
 	"git.vanillacore.net/govstack/gsrun/stdlib/math"
 	"git.vanillacore.net/govstack/gsrun/stdlib/net"
 	"git.vanillacore.net/govstack/gsrun/stdlib/openstack"
+	"git.vanillacore.net/govstack/gsrun/stdlib/outputs"
 	"git.vanillacore.net/govstack/gsrun/stdlib/path"
 	"git.vanillacore.net/govstack/gsrun/stdlib/re"
 	"git.vanillacore.net/govstack/gsrun/stdlib/secret"
@@ -47,6 +48,7 @@ type Env struct {
 	Lock       *artifactclient.Lock           // digests of upstream files
 	Mirror     string                         // base URL of a mirror of them
 	Cache      string                         // folder of fetched files
+	Outputs    string                         // folder of what recipes make known to other programs
 	Now        func() time.Time               // nil means the system's clock
 }
 
@@ -66,6 +68,7 @@ func Modules(e Env) []*builtin.Module {
 		math.Module(),
 		net.Module(),
 		openstack.Module(openstack.Config{CloudsFile: e.CloudsFile, CloudsEnv: e.CloudsEnv, LookupEnv: e.LookupEnv, Creates: e.Creates, HostKeys: e.HostKeys}),
+		outputs.Module(outputs.Config{Dir: e.Outputs}),
 		path.Module(),
 		re.Module(),
 		secret.Module(secret.Config{Sources: e.Sources, Readers: e.Readers, Store: e.Generated, Declared: e.Declared}),

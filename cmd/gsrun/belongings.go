@@ -328,8 +328,8 @@ func (b *belongings) places() func(effect.Op) string {
 	}
 }
 
-// sort puts what goes into the order of deletion: credentials last; systems in
-// the reverse of the order in which the recipe came to them; within one, what
+// sort puts what goes into the order of deletion: what the site keeps itself
+// last, and before it credentials; systems in the reverse of the order in which the recipe came to them; within one, what
 // uses others first, which holds for what the recipe never came to, too.
 func (b *belongings) sort() {
 	system, thing := make(map[string]int), make(map[string]int)
@@ -340,6 +340,12 @@ func (b *belongings) sort() {
 		thing[s.Target.String()] = i + 1
 	}
 	slices.SortStableFunc(b.owned, func(x, y effect.Owned) int {
+		if kept := x.Rank == effect.RankKept; kept != (y.Rank == effect.RankKept) {
+			if kept {
+				return 1
+			}
+			return -1
+		}
 		if x.Credential != y.Credential {
 			if y.Credential {
 				return -1

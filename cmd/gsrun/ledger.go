@@ -30,11 +30,11 @@ type made struct {
 // claimed reports whether m was made by its owner, as far as is known.
 func (m made) claimed() bool { return m.created || m.maybe }
 
-// kept reports whether a target is in the site's store. Nothing there bears a
+// kept reports whether a target is in the site's own folders. Nothing there bears a
 // mark: the journals alone tell whose it is, and who uses it.
 func kept(target string) bool {
 	module, _, _ := strings.Cut(target, "/")
-	return module == "crypto" || module == "secret"
+	return module == "crypto" || module == "outputs" || module == "secret"
 }
 
 // readLedger reads the journals of a store; nil has none.

@@ -97,6 +97,7 @@ func (a *app) environment(s *site.Site) (stdlib.Env, effect.Vault, error) {
 		Lock:       lock,
 		Mirror:     s.Artifacts.Mirror,
 		Cache:      cache,
+		Outputs:    s.OutputsDir(),
 	}
 	env.Readers["kubernetes"] = kubernetesSecrets(s.Dir, secretsOf(env))
 	return env, secret.NewVault(secretsOf(env), box), nil

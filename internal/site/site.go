@@ -43,6 +43,7 @@ type Site struct {
 
 	declared map[string]string // file and line of each source of a secret
 	lines    map[string]int    // of what the file says: "inputs.gateway.cidr"
+	lab      string            // folder of the lab that it stands under; mostly empty
 }
 
 // Secrets say where secrets come from and who can read those that are kept.
@@ -169,6 +170,16 @@ func (s *Site) StateDir() string {
 	return s.Path(s.State)
 }
 
+// OutputsDir returns the folder of what recipes make known to other programs:
+// state/NAME in the site's folder, or in that of the lab.
+func (s *Site) OutputsDir() string {
+	dir := s.Dir
+	if s.lab != "" {
+		dir = s.lab
+	}
+	return filepath.Join(dir, "state", s.Name)
+}
+
 // InputsOf returns what the site says for the inputs of a recipe. A nil site
 // says nothing.
 func (s *Site) InputsOf(recipe string) map[string]any {
@@ -202,6 +213,7 @@ func (s *Site) CacheDir() (string, error) {
 // its cloud, secrets, mirror and lock, and its inputs where s gives none.
 func (s *Site) Under(lab *Site) *Site {
 	c := *s
+	c.lab = lab.Dir
 	c.Clouds = lab.Path(lab.Clouds)
 	c.State = filepath.Join(lab.StateDir(), "sites", s.Name)
 	c.Secrets = lab.Secrets
