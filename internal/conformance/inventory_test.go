@@ -44,23 +44,29 @@ var volatile = []string{"id", "created_at", "updated_at", "created", "updated", 
 // each time, by kind and name.
 type inventory map[string]string
 
-// inventory returns what the scenario's project has.
-func (s *scenario) inventory() inventory {
+// client connects by the entry of that name of clouds.yaml.
+func (s *scenario) client(name string) *client.Client {
 	s.t.Helper()
 	file, err := client.ReadClouds(s.clouds, func(string, []string) string { return "" })
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	entry, err := file.Entry("lab", client.Given{})
+	entry, err := file.Entry(name, client.Given{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx := context.Background()
-	cl, err := client.Connect(ctx, entry)
+	cl, err := client.Connect(context.Background(), entry)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer cl.Close()
+	s.t.Cleanup(cl.Close)
+	return cl
+}
+
+// inventory returns what the scenario's project has.
+func (s *scenario) inventory() inventory {
+	s.t.Helper()
+	ctx, cl := context.Background(), s.client("lab")
 	out := make(inventory)
 	for _, kind := range kinds {
 		all, err := cl.List(ctx, client.Call{Service: kind.service, Path: kind.path, Query: url.Values{}}, kind.key)

@@ -36,7 +36,11 @@ type tenant struct {
 
 // targets returns the targets that this machine can have.
 func targets() []target {
-	return []target{{"simulator", 5 * time.Millisecond, 5 * time.Millisecond, openSimulator}}
+	return []target{simulator()}
+}
+
+func simulator() target {
+	return target{"simulator", 5 * time.Millisecond, 5 * time.Millisecond, openSimulator}
 }
 
 // console is what a server of the simulator writes, which has no machines.
