@@ -288,6 +288,13 @@ func (s *scenario) globals() starlark.StringDict {
 			s.cloud.ClearFaults("")
 			return starlark.None, nil
 		}),
+		"secret": starlark.NewBuiltin("secret", func(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+			var text string
+			if err := starlark.UnpackArgs(b.Name(), args, kwargs, "text", &text); err != nil {
+				return nil, err
+			}
+			return effect.SecretOf(text, "test:"), nil
+		}),
 		"unique": starlark.NewBuiltin("unique", func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 			var name string
 			if err := starlark.UnpackArgs(b.Name(), args, kwargs, "name", &name); err != nil {

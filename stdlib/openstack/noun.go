@@ -25,7 +25,9 @@ type noun struct {
 	patch   bool           // it is updated by PATCH, in place of PUT
 	whole   bool           // a list is of the login's project alone, and has no filter for one
 	scans   bool           // a list can't be filtered by the description
+	domain  string         // it is looked for in this domain: names are unique in one; empty is all
 	unnamed bool           // it has no name, only a mark
+	admin   bool           // only administrators may see it: examples log in as one
 	tagged  tagging
 	attrs   []attr
 
@@ -142,6 +144,9 @@ func (n *noun) list(ctx context.Context, cl *client.Client, query url.Values) ([
 // ours returns the query for what the login's project has: an administrator
 // would see all projects.
 func (n *noun) ours(cl *client.Client) url.Values {
+	if n.domain != "" {
+		return url.Values{"domain_id": {n.domain}}
+	}
 	if n.whole {
 		return url.Values{}
 	}

@@ -477,6 +477,168 @@ class Cloud:
             Returns: None"""
             ...
 
+    class project:
+        """A project: what quotas and most resources belong to. To make one takes an administrator. Its description is the owner mark. Deleting one leaves behind what is in it, which nobody but an administrator can find then: delete that first."""
+
+        def ensure(self, name: str, *, domain: str = "", enabled: bool = None, tags: list[str] = [], adopt: bool = False) -> "openstack.project":
+            """Make a project be there with the given settings. What isn't given isn't compared.
+            
+            Args:
+              name: The name, unique in its domain.
+              domain: Id or name of the domain that it is in. Default: that of the login's project. Can't be changed.
+              enabled: Whether anybody can log in to it.
+              tags: Its tags, without commas and slashes; [] removes them.
+              adopt: Take over a project of that name that lacks this recipe's mark.
+            
+            Returns: openstack.project"""
+            ...
+
+        def get(self, name: str) -> "openstack.project or None":
+            """Return the project of that name or id, or None. Of several with one name, that of the login's own project is meant.
+            
+            Args:
+              name: The name, or the id.
+            
+            Returns: openstack.project or None"""
+            ...
+
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.project]":
+            """Return the projects that the login may see, sorted as the cloud gives them.
+            
+            Args:
+              name: Only those of this name.
+              mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
+            
+            Returns: list[openstack.project]"""
+            ...
+
+        def delete(self, name: str, *, adopt: bool = False) -> "None":
+            """Delete the project of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
+            
+            Args:
+              name: The name that it was ensured with.
+              adopt: Delete it even if it lacks this recipe's owner mark.
+            
+            Returns: None"""
+            ...
+
+    class user:
+        """A user. To make one takes an administrator. The description is the owner mark. Deleting one revokes what lets others act for them: their application credentials, EC2 credentials and role assignments go, too."""
+
+        def ensure(self, name: str, *, password: str = None, default_project: Any = None, email: str = None, enabled: bool = None, domain: str = "", adopt: bool = False) -> "openstack.user":
+            """Make a user be there with the given settings. What isn't given isn't compared. A password that differs is set anew, which ends the logins that were made with the one before; each run that finds the user tries the password once, and a site that locks users out for wrong ones counts that.
+            
+            Args:
+              name: The name, unique in its domain.
+              password: The password, a secret. It can't be read back: whether it is still this one is found out by logging in with it. Default: none, so that they can't log in by one.
+              default_project: The project that a login is for that names none.
+              email: The address.
+              enabled: Whether they can log in. The password of a user who can't isn't compared.
+              domain: Id or name of the domain that they are in. Default: that of the login's project. Can't be changed.
+              adopt: Take over a user of that name that lacks this recipe's mark.
+            
+            Returns: openstack.user"""
+            ...
+
+        def get(self, name: str) -> "openstack.user or None":
+            """Return the user of that name or id, or None. Of several with one name, that of the login's own project is meant.
+            
+            Args:
+              name: The name, or the id.
+            
+            Returns: openstack.user or None"""
+            ...
+
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.user]":
+            """Return the users that the login may see, sorted as the cloud gives them.
+            
+            Args:
+              name: Only those of this name.
+              mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
+            
+            Returns: list[openstack.user]"""
+            ...
+
+        def delete(self, name: str, *, adopt: bool = False) -> "None":
+            """Delete the user of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
+            
+            Args:
+              name: The name that it was ensured with.
+              adopt: Delete it even if it lacks this recipe's owner mark.
+            
+            Returns: None"""
+            ...
+
+    class role_assignment:
+        """That a user or group has a role in a project or domain. To change one takes an administrator. It can't bear an owner mark: `gsrun destroy` takes back what the journals say that the recipe gave."""
+
+        def ensure(self, role: str, *, user: Any = None, group: Any = None, project: Any = None, domain: str = "") -> "openstack.role_assignment":
+            """Give a role to a user or group.
+            
+            Args:
+              role: The role, by name or id, such as "member".
+              user: Who has it: a user, by name or id.
+              group: Or a group, whose members have it then.
+              project: Where: a project, by name or id. Default: the login's.
+              domain: Or a domain, by id or name.
+            
+            Returns: openstack.role_assignment"""
+            ...
+
+        def list(self, *, user: Any = None, project: Any = None, role: str = "", effective: bool = False) -> "list[openstack.role_assignment]":
+            """Return who has which role where, as an administrator may see it. Those of the whole system aren't among them.
+            
+            Args:
+              user: Only those of this user, by name or id.
+              project: Only those in this project, by name or id.
+              role: Only those of this role, by name or id.
+              effective: With those that come of groups and of other roles, each under the user who has it.
+            
+            Returns: list[openstack.role_assignment]"""
+            ...
+
+        def delete(self, role: str, *, user: Any = None, group: Any = None, project: Any = None, domain: str = "") -> "None":
+            """Take a role from a user or group. That they don't have it is no error.
+            
+            Args:
+              role: The role, by name or id, such as "member".
+              user: Who has it: a user, by name or id.
+              group: Or a group, whose members have it then.
+              project: Where: a project, by name or id. Default: the login's.
+              domain: Or a domain, by id or name.
+            
+            Returns: None"""
+            ...
+
+    class quota:
+        """What a project may have. There always is one, and it goes with its project."""
+
+        def ensure(self, project: Any = None, *, compute: Any = None, network: Any = None, volume: Any = None, load_balancer: Any = None) -> "openstack.quota":
+            """Make limits be as given; it takes an administrator. What isn't given isn't compared.
+            
+            Args:
+              project: The project, by name or id. Default: the login's.
+              compute: Limits of Nova by name, such as {"cores": 20, "ram": 51200}; -1 is no limit.
+              network: Limits of Neutron, such as {"floatingip": 10}.
+              volume: Limits of Cinder, such as {"volumes": 10, "gigabytes": 1000}.
+              load_balancer: Limits of Octavia, such as {"load_balancer": 5}.
+            
+            Returns: openstack.quota"""
+            ...
+
+        def get(self, project: Any = None) -> "openstack.quota":
+            """Return what a project may have, and what it has.
+            
+            Args:
+              project: The project, by name or id. Default: the login's; those of others are for administrators.
+            
+            Returns: openstack.quota"""
+            ...
+
     def external_network(self, name: str = "") -> "openstack.network":
         """Return the network that routers have their gateway on and floating IPs come from.
         
@@ -487,9 +649,37 @@ class Cloud:
         ...
 
     def limits(self) -> "dict[str, dict]":
-        """Return what the project may have and what it has: by name (instances, cores, ram in MiB, and network, subnet, port, router, floatingip, security_group, security_group_rule) a dict of `used` and `max`; -1 is no limit. Where a cloud doesn't say what is used, `used` is None.
+        """Return what the project may have and what it has: by name a dict of `used` and `max`; -1 is no limit, and `used` is None where the cloud doesn't say. Of Nova: instances, cores, ram (MiB). Of Neutron: network, subnet, port, router, floatingip, security_group, security_group_rule. Of Cinder, where the cloud has it: volumes, gigabytes, snapshots, backups, backup_gigabytes. Of Octavia, where the cloud has it and the login may ask it: load_balancer, listener, pool, member, health_monitor.
         
         Returns: dict[str, dict]"""
+        ...
+
+    def identity(self) -> "openstack.identity":
+        """Return who the login is, as the cloud says, without any secret: what a clouds.yaml for others is made of. The attributes are texts, empty where they don't apply: `auth_url`, `region`, `interface`; `user_id`, `user_name`, `user_domain_id`, `user_domain_name`; `project_id`, `project_name`, `project_domain_id`, `project_domain_name`; `application_credential_id`, `application_credential_name`; further `roles`, a sorted list of names, `restricted`, whether the application credential may not make others, and `expires`, when the token ends (RFC 3339), which is renewed before.
+        
+        Returns: openstack.identity"""
+        ...
+
+    def endpoint(self, service: str, *, interface: str = "", region: str = "") -> "str":
+        """Return the address of a service, as the catalog has it.
+        
+        Args:
+          service: The service, by its type in the catalog, such as "compute"; other types that it goes by count, too.
+          interface: public, internal or admin. Default: that of the login.
+          region: The region. Default: that of the login; any where it names none.
+        
+        Returns: str"""
+        ...
+
+    def endpoints(self, service: str = "", *, interface: str = "", region: str = "") -> "list[openstack.endpoint]":
+        """Return the addresses of the cloud's services, as its catalog has them: what a host needs to reach, to use the cloud. Each has the attributes `service` (the type), `name`, `interface`, `region`, `url`, `host` and `port`. They are sorted by service, region and interface.
+        
+        Args:
+          service: Only those of this service, by its type in the catalog, such as "compute"; other types that it goes by count, too.
+          interface: Only those of this interface: public, internal or admin.
+          region: Only those in this region.
+        
+        Returns: list[openstack.endpoint]"""
         ...
 
 

@@ -36,7 +36,27 @@ func holdings() []holding {
 	for _, n := range []*noun{portNoun(), routerNoun(), subnetNoun(), networkNoun(), securityGroupNoun(), ruleNoun()} {
 		all = append(all, holdingOf(n))
 	}
-	return append(all, imageHolding(), keypairHolding())
+	return append(all, imageHolding(), keypairHolding(), administered(userNoun()), administered(projectNoun()))
+}
+
+// administered is the holding of what only administrators may see. It goes last
+// of all: others may be logged in by it.
+func administered(n *noun) holding {
+	h := holdingOf(n)
+	h.credential = true
+	all := h.list
+	h.list = func(ctx context.Context, cl *client.Client) ([]client.Object, error) {
+		if may, err := administers(cl); err != nil || !may {
+			return nil, err
+		}
+		return all(ctx, cl)
+	}
+	return h
+}
+
+// rankOf is where a kind stands among the holdings.
+func rankOf(kind string) int {
+	return slices.IndexFunc(holdings(), func(h holding) bool { return h.kind == kind })
 }
 
 func holdingOf(n *noun) holding {
@@ -330,7 +350,7 @@ func neutronsOwn(p client.Object) bool {
 func (o *keypairOp) Undo(st effect.State) effect.Owned {
 	mark, _ := st.Attrs["mark"].(string)
 	h := keypairHolding()
-	return effect.Owned{Target: o.Target(), Mark: mark, ID: o.args.Name, Rank: len(holdings()) - 1, Credential: true,
+	return effect.Owned{Target: o.Target(), Mark: mark, ID: o.args.Name, Rank: rankOf("keypair"), Credential: true,
 		Delete: o.cloud.deletionOf(h, o.args.Name, o.args.Name, mark)}
 }
 

@@ -21,6 +21,14 @@ func (n *noun) verbs(doc, example string, ensure builtin.Func) builtin.Noun {
 	}
 }
 
+// login is the beginning of an example.
+func (n *noun) login() string {
+	if n.admin {
+		return "cloud = openstack.connect(\"admin\")\n"
+	}
+	return ""
+}
+
 type getArgs struct {
 	Name string `star:"name,required" doc:"The name, or the id."`
 }
@@ -30,7 +38,7 @@ func (n *noun) getVerb(example string) builtin.Func {
 		Name:    "get",
 		Doc:     "Return the " + n.label() + " of that name or id, or None. Of several with one name, that of the login's own project is meant.",
 		Returns: "openstack." + n.name + " or None",
-		Example: fmt.Sprintf("%s = cloud.%s.get(%q)", n.name, n.name, example),
+		Example: n.login() + fmt.Sprintf("%s = cloud.%s.get(%q)", n.name, n.name, example),
 		Effect:  builtin.Reads,
 		Errors:  []fault.Kind{fault.Invalid},
 		Run: func(ctx context.Context, c *Cloud, a getArgs) (any, error) {
@@ -98,7 +106,7 @@ func (n *noun) listVerb() builtin.Func {
 		Name:    "list",
 		Doc:     "Return the " + n.label() + "s that the login may see, sorted as the cloud gives them.",
 		Returns: "list[openstack." + n.name + "]",
-		Example: fmt.Sprintf("names = [x.name for x in cloud.%s.list()]", n.name),
+		Example: n.login() + fmt.Sprintf("names = [x.name for x in cloud.%s.list()]", n.name),
 		Effect:  builtin.Reads,
 		Run: func(ctx context.Context, c *Cloud, a listArgs) (any, error) {
 			return readList(ctx, c, n.name, func(ctx context.Context, cl *client.Client) ([]map[string]any, error) {
@@ -165,7 +173,7 @@ type deleteArgs struct {
 
 func (n *noun) deleteVerb(example string) builtin.Func {
 	return deletion{
-		kind: n.name, example: example,
+		kind: n.name, login: n.login(), example: example,
 		doc:    "Delete the " + n.label() + " of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.",
 		errors: []fault.Kind{fault.Exists, fault.Conflict},
 		find: func(ctx context.Context, c *Cloud, cl *client.Client, a deleteArgs, mark string) (client.Object, error) {
@@ -177,10 +185,11 @@ func (n *noun) deleteVerb(example string) builtin.Func {
 
 // A deletion is what the delete verbs of marked resources differ in.
 type deletion struct {
-	kind, doc, example string
-	errors             []fault.Kind
-	find               func(ctx context.Context, c *Cloud, cl *client.Client, a deleteArgs, mark string) (client.Object, error)
-	remove             func(ctx context.Context, c *Cloud, cl *client.Client, obj client.Object) error
+	kind, doc      string
+	login, example string
+	errors         []fault.Kind
+	find           func(ctx context.Context, c *Cloud, cl *client.Client, a deleteArgs, mark string) (client.Object, error)
+	remove         func(ctx context.Context, c *Cloud, cl *client.Client, obj client.Object) error
 }
 
 func (d deletion) verb() builtin.Func {
@@ -188,7 +197,7 @@ func (d deletion) verb() builtin.Func {
 		Name:    "delete",
 		Doc:     d.doc,
 		Returns: "None",
-		Example: fmt.Sprintf("cloud.%s.delete(%q)", d.kind, d.example),
+		Example: d.login + fmt.Sprintf("cloud.%s.delete(%q)", d.kind, d.example),
 		Effect:  builtin.Changes,
 		Errors:  d.errors,
 		Run: func(ctx context.Context, c *Cloud, a deleteArgs) (any, error) {
