@@ -93,7 +93,7 @@ func refusal(s Service, e gophercloud.ErrUnexpectedResponseCode) *fault.Error {
 // kindOf returns the kind for a status, the exception's name (Neutron) and the
 // message.
 func kindOf(status int, name, message string) fault.Kind {
-	quota := name == "OverQuota" || strings.Contains(strings.ToLower(message), "quota exceeded") ||
+	quota := name == "OverQuota" || strings.Contains(strings.ToLower(message), "quota exceeded") || strings.HasPrefix(message, "Quota has been met") ||
 		strings.Contains(message, "exceeded its quota") || strings.Contains(strings.ToLower(message), "exceeds quota")
 	switch status {
 	case http.StatusUnauthorized:
@@ -130,13 +130,15 @@ var (
 
 // apiMessage returns the message of an error's body, and the exception's name
 // where the API gives it. The forms are {"badRequest": {"message": ...}}
-// (Nova), {"error": {"message": ...}} (Keystone), {"NeutronError": {"type":
+// (Nova), {"faultstring": ...} (Octavia), {"error": {"message": ...}} (Keystone), {"NeutronError": {"type":
 // ..., "message": ...}} or a text, and a page of HTML (Glance).
 func apiMessage(body []byte) (name, message string) {
 	var obj map[string]any
 	if err := json.Unmarshal(body, &obj); err == nil {
-		if s, ok := obj["message"].(string); ok {
-			return "", clip(s)
+		for _, key := range []string{"message", "faultstring"} {
+			if s, ok := obj[key].(string); ok {
+				return "", clip(s)
+			}
 		}
 		for _, v := range obj {
 			switch v := v.(type) {

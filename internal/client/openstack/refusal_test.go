@@ -20,7 +20,7 @@ func keystone(mux *http.ServeMux, url func() string) {
 		w.Header().Set("X-Subject-Token", "token-1")
 		w.WriteHeader(http.StatusCreated)
 		var services []string
-		for _, s := range []string{"compute", "network", "image"} {
+		for _, s := range []string{"compute", "network", "image", "load-balancer"} {
 			services = append(services, fmt.Sprintf(`{"type": %q, "endpoints": [{"interface": "public", "region": "R", "region_id": "R", "url": "%s/%s"}]}`, s, url(), s))
 		}
 		fmt.Fprintf(w, `{"token": {"expires_at": "2099-01-01T00:00:00.000000Z", "project": {"id": "p1", "name": "p"}, "catalog": [%s]}}`, strings.Join(services, ","))
@@ -61,18 +61,19 @@ func TestRefusals(t *testing.T) {
 		text, hint string
 		after      time.Duration
 	}{
-		"400":         {service: openstack.Compute, status: 400, body: `{"badRequest": {"code": 400, "message": "Invalid imageRef provided."}}`, kind: fault.Invalid, text: "Nova answered 400: Invalid imageRef provided. (GET /compute/v2.1/x, request req-7)"},
-		"401":         {service: openstack.Network, status: 401, body: `{"error": {"code": 401, "message": "The request you have made requires authentication.", "title": "Unauthorized"}}`, kind: fault.Unavailable, text: "requires authentication", hint: "doesn't take tokens that Keystone gives"},
-		"403":         {service: openstack.Network, status: 403, body: `{"NeutronError": {"type": "PolicyNotAuthorized", "message": "rule:create_network is disallowed by policy", "detail": ""}}`, kind: fault.Denied, text: "disallowed by policy", hint: "roles"},
-		"403 quota":   {service: openstack.Compute, status: 403, body: `{"forbidden": {"code": 403, "message": "Quota exceeded for cores: Requested 8, but already used 18 of 20 cores"}}`, kind: fault.Quota, text: "used 18 of 20 cores", hint: "cloud.limits()"},
-		"413":         {service: openstack.Image, status: 413, body: "<html><body>Denying attempt to upload image because it exceeds the quota</body></html>", kind: fault.Quota, text: "exceeds the quota"},
-		"404":         {service: openstack.Network, status: 404, body: `{"NeutronError": "Network x could not be found."}`, kind: fault.NotFound, text: "Neutron answered 404: Network x could not be found."},
-		"406":         {service: openstack.Compute, status: 406, body: `{"computeFault": {"code": 406, "message": "Version 2.19 is not supported by the API. Minimum is 2.1 and maximum is 2.12."}}`, kind: fault.Invalid, text: "maximum is 2.12", hint: "older"},
-		"409":         {service: openstack.Network, status: 409, body: `{"NeutronError": {"type": "IpAddressInUse", "message": "IP in use.", "detail": "by x"}}`, kind: fault.Conflict, text: "IP in use. by x"},
-		"409 quota":   {service: openstack.Network, status: 409, body: `{"NeutronError": {"type": "OverQuota", "message": "Quota exceeded for resources: ['floatingip'].", "detail": ""}}`, kind: fault.Quota, text: "['floatingip']", hint: "quota show"},
-		"409 used up": {service: openstack.Network, status: 409, body: `{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "No more IP addresses available on network n.", "detail": ""}}`, kind: fault.Quota, text: "No more IP", hint: "address range"},
-		"409 page":    {service: openstack.Image, status: 409, body: glance, kind: fault.Conflict, text: "Glance answered 409: Image status transition from saving to saving isn't allowed (GET /image/v2/x, request req-7)"},
-		"429":         {service: openstack.Network, status: 429, header: http.Header{"Retry-After": {"7"}}, kind: fault.Unavailable, text: "429: Too Many Requests", after: 7 * time.Second},
+		"400":          {service: openstack.Compute, status: 400, body: `{"badRequest": {"code": 400, "message": "Invalid imageRef provided."}}`, kind: fault.Invalid, text: "Nova answered 400: Invalid imageRef provided. (GET /compute/v2.1/x, request req-7)"},
+		"401":          {service: openstack.Network, status: 401, body: `{"error": {"code": 401, "message": "The request you have made requires authentication.", "title": "Unauthorized"}}`, kind: fault.Unavailable, text: "requires authentication", hint: "doesn't take tokens that Keystone gives"},
+		"403":          {service: openstack.Network, status: 403, body: `{"NeutronError": {"type": "PolicyNotAuthorized", "message": "rule:create_network is disallowed by policy", "detail": ""}}`, kind: fault.Denied, text: "disallowed by policy", hint: "roles"},
+		"403 quota":    {service: openstack.Compute, status: 403, body: `{"forbidden": {"code": 403, "message": "Quota exceeded for cores: Requested 8, but already used 18 of 20 cores"}}`, kind: fault.Quota, text: "used 18 of 20 cores", hint: "cloud.limits()"},
+		"413":          {service: openstack.Image, status: 413, body: "<html><body>Denying attempt to upload image because it exceeds the quota</body></html>", kind: fault.Quota, text: "exceeds the quota"},
+		"404":          {service: openstack.Network, status: 404, body: `{"NeutronError": "Network x could not be found."}`, kind: fault.NotFound, text: "Neutron answered 404: Network x could not be found."},
+		"406":          {service: openstack.Compute, status: 406, body: `{"computeFault": {"code": 406, "message": "Version 2.19 is not supported by the API. Minimum is 2.1 and maximum is 2.12."}}`, kind: fault.Invalid, text: "maximum is 2.12", hint: "older"},
+		"409":          {service: openstack.Network, status: 409, body: `{"NeutronError": {"type": "IpAddressInUse", "message": "IP in use.", "detail": "by x"}}`, kind: fault.Conflict, text: "IP in use. by x"},
+		"403 quota lb": {service: openstack.LoadBalancer, status: 403, body: `{"faultcode": "Client", "faultstring": "Quota has been met for resources: Load Balancer", "debuginfo": null}`, kind: fault.Quota, text: "resources: Load Balancer", hint: "quota show"},
+		"409 quota":    {service: openstack.Network, status: 409, body: `{"NeutronError": {"type": "OverQuota", "message": "Quota exceeded for resources: ['floatingip'].", "detail": ""}}`, kind: fault.Quota, text: "['floatingip']", hint: "quota show"},
+		"409 used up":  {service: openstack.Network, status: 409, body: `{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "No more IP addresses available on network n.", "detail": ""}}`, kind: fault.Quota, text: "No more IP", hint: "address range"},
+		"409 page":     {service: openstack.Image, status: 409, body: glance, kind: fault.Conflict, text: "Glance answered 409: Image status transition from saving to saving isn't allowed (GET /image/v2/x, request req-7)"},
+		"429":          {service: openstack.Network, status: 429, header: http.Header{"Retry-After": {"7"}}, kind: fault.Unavailable, text: "429: Too Many Requests", after: 7 * time.Second},
 		"503 date": {service: openstack.Compute, status: 503, header: http.Header{"Retry-After": {"Wed, 01 Jan 2020 00:00:30 GMT"}, "Date": {"Wed, 01 Jan 2020 00:00:10 GMT"}},
 			body: "no JSON <b>at</b> all", kind: fault.Unavailable, text: "no JSON at all", after: 20 * time.Second},
 		"500": {service: openstack.Compute, status: 500, body: `{"computeFault": {"message": "Unexpected API Error."}}`, kind: fault.Unavailable, text: "Unexpected API Error."},

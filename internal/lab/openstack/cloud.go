@@ -1,8 +1,8 @@
 // Package openstack simulates an OpenStack cloud in memory: Keystone v3, Nova 2.1 to 2.93, Neutron 2.0,
-// Glance v2 and Cinder 3.0 to 3.70 behind one http.Handler, with the answers, state transitions, quotas, conflicts and error bodies
+// Glance v2, Cinder 3.0 to 3.70 and Octavia 2.26 behind one http.Handler, with the answers, state transitions, quotas, conflicts and error bodies
 // of release Zed (2022.2).
 //
-// A [Cloud] is configured by [Config], serves below /identity, /compute, /network, /image and /volume, and has an
+// A [Cloud] is configured by [Config], serves below /identity, /compute, /network, /image, /volume and /load-balancer, and has an
 // administration interface below /lab for tests: the request log, the fault injector and a state snapshot.
 // What simulated servers do is left to hooks: see [Config.OnServer], [Config.OnFloatingIP] and
 // [Config.ConsoleLog].
@@ -31,11 +31,12 @@ type Cloud struct {
 	lag      []lagRule            // eventual consistency asked for by faults
 	closed   bool
 
-	identity identity
-	compute  compute
-	network  network
-	image    images
-	block    blocks
+	identity  identity
+	compute   compute
+	network   network
+	image     images
+	block     blocks
+	balancing balancing
 
 	notices notices
 	log     RequestLog
@@ -57,9 +58,10 @@ func New(cfg Config) *Cloud {
 	c.network = newNetwork()
 	c.image = newImages()
 	c.block = newBlocks()
+	c.balancing = newBalancing()
 	c.routes = map[string][]route{
 		"identity": identityRoutes(), "compute": computeRoutes(), "network": networkRoutes(),
-		"image": imageRoutes(), "volume": volumeRoutes(), "lab": adminRoutes(),
+		"image": imageRoutes(), "volume": volumeRoutes(), "load-balancer": balancingRoutes(), "lab": adminRoutes(),
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

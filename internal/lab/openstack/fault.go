@@ -16,7 +16,7 @@ import (
 // Fault makes matching requests go wrong. A request gets the first fault that matches and isn't used up.
 type Fault struct {
 	ID      string `json:"id" doc:"name to clear it by; made up if empty"`
-	Service string `json:"service,omitempty" doc:"identity, compute, network, image or volume; any if empty"`
+	Service string `json:"service,omitempty" doc:"identity, compute, network, image, volume or load-balancer; any if empty"`
 	Method  string `json:"method,omitempty" doc:"HTTP method, or write for all that change something; any if empty"`
 	Path    string `json:"path,omitempty" doc:"regular expression, searched in the path with the query"`
 	Skip    int    `json:"skip,omitempty" doc:"matching requests to let pass first"`
@@ -32,7 +32,7 @@ type Fault struct {
 	DelayMS    int    `json:"delay_ms,omitempty" doc:"wait before anything else"`
 	HideMS     int    `json:"hide_ms,omitempty" doc:"what the request creates isn't listed for so long"`
 	Expire     bool   `json:"expire,omitempty" doc:"the request's token expires before it is looked at"`
-	Outcome    string `json:"outcome,omitempty" doc:"error: the server or volume that the request creates or changes ends in an error"`
+	Outcome    string `json:"outcome,omitempty" doc:"error: the server, volume or load balancer that the request creates or changes ends in an error"`
 
 	Hits int `json:"hits"` // how often it was applied, kept by the Cloud
 
@@ -210,6 +210,8 @@ func quotaRefusal(r *request) *refusal {
 		return &refusal{status: 413, message: "Denying attempt to upload image because it exceeds the quota."}
 	case "volume":
 		return overVolumeQuota("VolumeLimitExceeded: Maximum number of volumes allowed (0) exceeded for quota 'volumes'.")
+	case "load-balancer":
+		return &refusal{status: 403, message: "Quota has been met for resources: the lab was told to answer so"}
 	case "compute":
 		return &refusal{status: 403, message: "Quota exceeded for " + path.Base(r.path) + ": the lab was told to answer so"}
 	}

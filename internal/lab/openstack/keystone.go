@@ -78,6 +78,7 @@ var catalogServices = []struct{ kind, name, path string }{
 	{"identity", "keystone", "/identity/v3"}, {"image", "glance", "/image"},
 	{"compute", "nova", "/compute/v2.1"}, {"network", "neutron", "/network"},
 	{"volumev3", "cinderv3", "/volume/v3/%(project_id)s"},
+	{"load-balancer", "octavia", "/load-balancer"},
 }
 
 // catalog lists the services as a token for that project sees them, or for no project as they are defined.

@@ -37,6 +37,11 @@ func renderRefusal(r *request, e *refusal) answer {
 			a.header = http.Header{}
 		}
 		a.header.Set("Content-Type", "text/html; charset=UTF-8")
+	case "load-balancer":
+		a.body = octaviaError(e)
+		if _, isText := a.body.([]byte); isText {
+			a.header = http.Header{"Content-Type": {"text/plain; charset=UTF-8"}}
+		}
 	default:
 		a.body = doc{"error": e.message}
 	}

@@ -16,7 +16,7 @@ import (
 // request is one API call on its way through a service.
 type request struct {
 	http    *http.Request
-	service string // identity, compute, network, image, volume, lab
+	service string // one of services
 	path    string // below the service's prefix, no slash at the end
 	query   url.Values
 	args    map[string]string // from the route's {names}
@@ -66,7 +66,7 @@ func noContent() (answer, error)        { return answer{status: 204}, nil }
 
 const maxBody = 16 << 20
 
-var services = []string{"identity", "compute", "network", "image", "volume", "lab"}
+var services = []string{"identity", "compute", "network", "image", "volume", "load-balancer", "lab"}
 
 func (c *Cloud) serve(w http.ResponseWriter, hr *http.Request) {
 	start := c.now()

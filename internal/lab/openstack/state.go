@@ -51,6 +51,9 @@ func (c *Cloud) State(normalize bool) map[string][]map[string]any {
 	for _, id := range sortedKeys(c.compute.groups) {
 		add("server_group", c.groupDoc(r, c.compute.groups[id]))
 	}
+	for _, k := range partKinds {
+		c.eachPart(k, func(p *part) { add(k.name, c.partDoc(p, false)) })
+	}
 	for _, id := range sortedKeys(c.image.all) {
 		add("image", imageDoc(c.image.all[id]))
 	}
