@@ -41,6 +41,7 @@ type Module struct {
 	Recv  any // the receiver of Funcs: this run's instance of the module; nil when only texts are wanted
 	Funcs []Func
 	Types []*Type
+	Notes string // Markdown that ends the page, such as a table of what is needed
 }
 
 // A Type is a kind of value with methods, nouns and data that functions return

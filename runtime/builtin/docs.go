@@ -32,6 +32,9 @@ func (m *Module) Markdown() string {
 			}
 		}
 	}
+	if m.Notes != "" {
+		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(m.Notes))
+	}
 	return b.String()
 }
 

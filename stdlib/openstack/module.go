@@ -3,6 +3,7 @@
 package openstack
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -41,11 +42,29 @@ func Module(c Config) *builtin.Module {
 		Name: "openstack",
 		Doc: "OpenStack: networks, servers, images and what belongs to them, in one project of one cloud. What a recipe makes bears an owner mark " +
 			"(in the description, in a property of an image, or at the end of a key's comment), by which the next run finds it. " +
-			"Servers are spoken of with Nova's microversion " + client.ServerVersion + ", the rest of Nova with 2.1: any cloud since 2016 will do.",
+			"Microversions are the lowest that serve; a cloud that lacks one is told of before anything is sent. The page ends with a table of them.",
 		Recv:  &Clouds{config: c, clouds: make(map[string]*Cloud)},
 		Funcs: []builtin.Func{connect()},
 		Types: []*builtin.Type{cloudType(), serverType()},
+		Notes: microversions(),
 	})
+}
+
+// microversions is the table of what needs which.
+func microversions() string {
+	var b strings.Builder
+	b.WriteString("## Microversions\n\n" +
+		"What is called with which microversion, and why no lower one serves. What a recipe doesn't ask for isn't needed. " +
+		"A service is asked once for what it speaks, and only for a version above its base. Neutron, Glance, Keystone, Octavia and Swift have none.\n\n" +
+		"| service | calls | version | what it brought |\n|---|---|---|---|\n")
+	for _, u := range client.Uses() {
+		version := u.Version
+		if version == "" {
+			version = "base"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", u.Service, u.Calls, version, u.Why)
+	}
+	return b.String()
 }
 
 var _ effect.Keeper = (*Clouds)(nil)

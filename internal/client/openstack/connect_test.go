@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"git.vanillacore.net/govstack/gsrun/internal/client/openstack"
@@ -197,45 +196,6 @@ func TestCertificates(t *testing.T) {
 	}
 	if _, err = connect(t, url, passwordAuth, "cacert: "+ca+", "); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "holds no certificate") {
 		t.Errorf("got %v", err)
-	}
-}
-
-// TestTokenIsRenewedOnce lets many calls meet the same expired token.
-func TestTokenIsRenewedOnce(t *testing.T) {
-	cloud, server := simulator(t)
-	c, err := connect(t, server.URL+"/identity", passwordAuth, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cloud.ExpireTokens()
-	since := len(cloud.Requests(0))
-	var group sync.WaitGroup
-	errs := make([]error, 30)
-	for i := range errs {
-		group.Go(func() { errs[i] = networks(c) })
-	}
-	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	logins := 0
-	for _, r := range cloud.Requests(since) {
-		if r.Service == "identity" && r.Method == "POST" {
-			logins++
-		}
-	}
-	if logins != 1 {
-		t.Errorf("%d logins, want 1", logins)
-	}
-	if _, err := cloud.Inject(lab.Fault{Service: "identity", Method: "POST", Status: 503, RetryAfter: "3", Count: -1}); err != nil {
-		t.Fatal(err)
-	}
-	cloud.ExpireTokens()
-	err = networks(c)
-	if fault.KindOf(err) != fault.Unavailable || fault.AfterOf(err).Seconds() != 3 || !strings.Contains(err.Error(), "renewing it failed") {
-		t.Errorf("got %v (%s, %s)", err, fault.KindOf(err), fault.AfterOf(err))
 	}
 }
 

@@ -117,6 +117,9 @@ func (r *entryReader) bad(field, format string, args ...any) {
 
 // missing notes that a field is missing for which others could stand.
 func (r *entryReader) missing(field string, others ...string) {
+	if s, ok := r.said[field]; ok && s.kind != isText {
+		return // that it is no text has been noted
+	}
 	spelt := []string{r.name(field)}
 	for _, f := range others {
 		if n := r.name(f); !slices.Contains(spelt, n) {

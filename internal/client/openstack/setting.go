@@ -122,6 +122,9 @@ func position(file string, n *yaml.Node) string { return file + ":" + strconv.It
 func (s settings) over(more settings) settings {
 	out := maps.Clone(s)
 	maps.Copy(out, more)
+	if auth, ok := s["auth"]; ok {
+		out["auth"] = auth // where what is missing in it would stand
+	}
 	return out
 }
 
