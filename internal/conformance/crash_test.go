@@ -97,14 +97,6 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := program(); built.Load() && err == nil {
-		os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
-
 var built atomic.Bool
 
 func newVictim(t *testing.T, target target) *victim {
@@ -215,6 +207,7 @@ func TestCrashes(t *testing.T) {
 	end := []string{"destroy", "job.star", "--confirm", "conf", "--max-deletes", "100"}
 	for _, target := range targets() {
 		t.Run(target.name, func(t *testing.T) {
+			target.need(t)
 			quiet := newVictim(t, target)
 			before := quiet.inventory()
 			quiet.must(job...)

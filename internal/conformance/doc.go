@@ -18,7 +18,8 @@
 //	fault(...)      makes calls go wrong, see openstack.Fault of internal/lab/openstack.
 //	clear_faults()  ends that.
 //	file(content)   a file to upload, as artifact.fetch returns it.
-//	secret(text)    text as a secret
+//	secret(text)    text as a secret.
+//	expire_tokens() makes every token so far invalid.
 //	unique(name)    a name that no other project's scenario uses, for what all projects share.
 //	target          "simulator" or "real"
 //

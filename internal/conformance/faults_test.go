@@ -49,6 +49,7 @@ func TestFaults(t *testing.T) {
 	}
 	for _, target := range targets() {
 		t.Run(target.name, func(t *testing.T) {
+			target.need(t)
 			quiet := newScenario(t, target)
 			fns := startest.Load(t, "gateway.star", string(src), quiet.options(effect.Apply))
 			before := quiet.inventory()

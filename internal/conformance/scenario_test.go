@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ func TestScenarios(t *testing.T) {
 	}
 	for _, target := range targets() {
 		t.Run(target.name, func(t *testing.T) {
+			target.need(t)
 			for _, file := range files {
 				t.Run(strings.TrimSuffix(filepath.Base(file), ".star"), func(t *testing.T) {
 					t.Parallel()
@@ -56,6 +58,7 @@ type scenario struct {
 	cloud  cloud
 	clouds string // clouds.yaml
 	watch  atomic.Pointer[watcher]
+	logins logins
 	kept   string // folder of host keys
 	files  string // folder of files that are uploaded
 	suffix string // of names that all projects share
@@ -63,6 +66,10 @@ type scenario struct {
 
 func newScenario(t *testing.T, target target) *scenario {
 	s := &scenario{t: t, target: target, kept: t.TempDir(), files: t.TempDir(), suffix: strconv.FormatInt(time.Now().UnixNano(), 36)}
+	if target.slots != nil {
+		target.slots <- struct{}{}
+		t.Cleanup(func() { <-target.slots })
+	}
 	var login tenant
 	s.cloud, login = target.open(t)
 	server := httptest.NewServer(s)
@@ -79,6 +86,10 @@ type watcher func(w http.ResponseWriter, r *http.Request, body []byte, done bool
 
 // ServeHTTP is the cloud's, with the watcher.
 func (s *scenario) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.target.slots != nil && r.Method == http.MethodPost && r.URL.Path == "/identity/v3/auth/tokens" {
+		s.logins.serve(s.cloud, w, r)
+		return
+	}
 	watch := s.watch.Load()
 	if watch == nil {
 		s.cloud.ServeHTTP(w, r)
@@ -105,11 +116,53 @@ func (s *scenario) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if (*watch)(w, r, body, true) {
 		return
 	}
+	copyAnswer(w, answer)
+}
+
+func copyAnswer(w http.ResponseWriter, answer *httptest.ResponseRecorder) {
 	for k, v := range answer.Header() {
 		w.Header()[k] = v
 	}
 	w.WriteHeader(answer.Code)
 	w.Write(answer.Body.Bytes()) // whoever has gone needs no answer
+}
+
+// Logins keep the answers to logins: a scenario logs in some hundred times, for
+// which a real Keystone, and each service that sees a new token, takes its time.
+type logins struct {
+	mu    sync.Mutex
+	known map[string]*httptest.ResponseRecorder // by the request's body
+}
+
+func (l *logins) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	l.mu.Lock()
+	answer := l.known[string(body)]
+	l.mu.Unlock()
+	if answer == nil {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		answer = httptest.NewRecorder()
+		next.ServeHTTP(answer, r)
+		if answer.Code == http.StatusCreated {
+			l.mu.Lock()
+			if l.known == nil {
+				l.known = make(map[string]*httptest.ResponseRecorder)
+			}
+			l.known[string(body)] = answer
+			l.mu.Unlock()
+		}
+	}
+	copyAnswer(w, answer)
+}
+
+// forget has the next logins be new ones.
+func (l *logins) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.known)
 }
 
 // module returns the module as a new run has it.
@@ -283,6 +336,11 @@ func (s *scenario) globals() starlark.StringDict {
 				return nil, err
 			}
 			return effect.NewObject("artifact.file", map[string]any{"path": path, "sha256": filepath.Base(path), "size": len(content)}), nil
+		}),
+		"expire_tokens": starlark.NewBuiltin("expire_tokens", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
+			s.cloud.ExpireTokens()
+			s.logins.forget()
+			return starlark.None, nil
 		}),
 		"clear_faults": starlark.NewBuiltin("clear_faults", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
 			s.cloud.ClearFaults("")

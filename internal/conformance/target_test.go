@@ -1,14 +1,21 @@
 package conformance
 
 import (
+	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"git.vanillacore.net/govstack/gsrun/internal/lab/cloudproxy"
 	lab "git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/real"
+	"git.vanillacore.net/govstack/gsrun/internal/skip"
 )
 
 // A cloud is a control plane, and what the tests do to it besides calling it.
@@ -24,8 +31,10 @@ type cloud interface {
 // A target is a kind of cloud.
 type target struct {
 	name     string
-	interval time.Duration // between two looks at something under way
-	retry    time.Duration // the first pause before another try
+	interval time.Duration      // between two looks at something under way
+	retry    time.Duration      // the first pause before another try
+	slots    chan struct{}      // held by each project that is in use; nil bounds nothing
+	need     func(t *testing.T) // leaves the test out where the target can't be had
 	open     func(t *testing.T) (cloud, tenant)
 }
 
@@ -34,13 +43,63 @@ type tenant struct {
 	project, user, password, admin string // admin is the administrator's password
 }
 
-// targets returns the targets that this machine can have.
-func targets() []target {
-	return []target{simulator()}
-}
+// targets returns both targets.
+func targets() []target { return []target{simulator(), controlPlane()} }
 
 func simulator() target {
-	return target{"simulator", 5 * time.Millisecond, 5 * time.Millisecond, openSimulator}
+	return target{name: "simulator", interval: 5 * time.Millisecond, retry: 5 * time.Millisecond, need: func(*testing.T) {}, open: openSimulator}
+}
+
+// realSlots bounds how many projects of the real control plane are worked in at
+// a time: its services have one process each.
+var realSlots = make(chan struct{}, 3)
+
+func controlPlane() target {
+	return target{name: "real", interval: 200 * time.Millisecond, retry: 300 * time.Millisecond, slots: realSlots, need: needReal, open: openReal}
+}
+
+func needReal(t *testing.T) {
+	skip.Slow(t, "it starts OpenStack")
+	missing := real.Missing()
+	skip.Unless(t, missing == "", "the openstack module against a real control plane", missing)
+}
+
+// controlPlanes keeps the one that runs while the tests do.
+var controlPlanes struct {
+	start sync.Once
+	lab   *real.Lab
+	err   error
+}
+
+func startControlPlane() {
+	cfg := real.Config{Progress: func(line string) { fmt.Fprintln(os.Stderr, line) }}
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	begun := time.Now()
+	if controlPlanes.err = real.Install(ctx, cfg); controlPlanes.err == nil {
+		controlPlanes.lab, controlPlanes.err = real.Start(ctx, cfg)
+	}
+	fmt.Fprintf(os.Stderr, "the control plane was set up in %s\n", time.Since(begun).Round(time.Second))
+}
+
+func openReal(t *testing.T) (cloud, tenant) {
+	controlPlanes.start.Do(startControlPlane)
+	if controlPlanes.err != nil {
+		t.Fatal(controlPlanes.err)
+	}
+	ctx := context.Background() // the test's has ended when the tenant is deleted
+	n, err := controlPlanes.lab.NewTenant(ctx, "t-"+strings.ToLower(rand.Text()[:10]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Delete(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	p := cloudproxy.New(controlPlanes.lab.Endpoints())
+	t.Cleanup(p.Close)
+	return p, tenant{n.Project, n.User, n.Password, controlPlanes.lab.Admin().Password}
 }
 
 // console is what a server of the simulator writes, which has no machines.
@@ -71,4 +130,19 @@ func (n tenant) clouds(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// TestMain ends what all tests share.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := program(); built.Load() && err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	if l := controlPlanes.lab; l != nil {
+		if err := l.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }
