@@ -89,7 +89,7 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "gsrun")
-	cmd := exec.Command("go", "build", "-o", path, "git.vanillacore.net/govstack/gsrun/cmd/gsrun")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "git.vanillacore.net/govstack/gsrun/cmd/gsrun")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building gsrun: %w\n%s", err, out)

@@ -135,8 +135,10 @@ func (n tenant) clouds(t *testing.T, url string) string {
 // TestMain ends what all tests share.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := program(); built.Load() && err == nil {
-		os.RemoveAll(filepath.Dir(path))
+	if built.Load() {
+		if path, err := program(); err == nil {
+			os.RemoveAll(filepath.Dir(path))
+		}
 	}
 	if l := controlPlanes.lab; l != nil {
 		if err := l.Close(); err != nil {
