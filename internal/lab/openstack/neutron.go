@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -33,8 +34,10 @@ type noun struct {
 	attributes   []attribute
 	quota        string // resource name in quotas
 	taggable     bool
+	revision     int // of a new one
 	// create completes t.doc, which has the attributes sent and defaults; update gets the attributes sent
-	// only, and applies them to t.doc; remove undoes what create has allocated. visible widens who sees the
+	// only, and applies them to t.doc, or leaves that to the caller; "changed" among them says that it changed
+	// something else; remove undoes what create has allocated. visible widens who sees the
 	// thing beyond its project; show completes the copy that is sent.
 	create  func(*Cloud, *request, *thing) error
 	update  func(*Cloud, *request, *thing, doc) error
@@ -46,7 +49,7 @@ type noun struct {
 
 func newNetwork() network {
 	n := network{nouns: map[string]*noun{}, things: map[string]map[string]*thing{}, used: map[string]map[string]string{}, quotas: map[string]map[string]int{}}
-	for _, x := range []*noun{networkNoun(), subnetNoun(), portNoun(), routerNoun(), floatingIPNoun(), securityGroupNoun(), securityGroupRuleNoun()} {
+	for _, x := range []*noun{networkNoun(), subnetNoun(), portNoun(), routerNoun(), floatingIPNoun(), securityGroupNoun(), securityGroupRuleNoun(), subnetPoolNoun()} {
 		n.nouns[x.plural] = x
 		n.things[x.name] = map[string]*thing{}
 	}
@@ -80,6 +83,8 @@ func networkRoutes() []route {
 		{method: "DELETE", pattern: "/v2.0/quotas/{project}", handle: (*Cloud).networkQuotaReset},
 		{method: "PUT", pattern: "/v2.0/routers/{id}/add_router_interface", handle: (*Cloud).routerAttach},
 		{method: "PUT", pattern: "/v2.0/routers/{id}/remove_router_interface", handle: (*Cloud).routerDetach},
+		{method: "PUT", pattern: "/v2.0/routers/{id}/add_extraroutes", handle: (*Cloud).routesAdd},
+		{method: "PUT", pattern: "/v2.0/routers/{id}/remove_extraroutes", handle: (*Cloud).routesRemove},
 		{method: "GET", pattern: "/v2.0/security-groups", handle: as("security_groups", (*Cloud).neutronList)},
 		{method: "POST", pattern: "/v2.0/security-groups", handle: as("security_groups", (*Cloud).neutronCreate)},
 		{method: "GET", pattern: "/v2.0/security-groups/{id}", handle: as("security_groups", (*Cloud).neutronShow)},
@@ -129,17 +134,33 @@ func (c *Cloud) nounOf(r *request) (*noun, error) {
 
 // sees tells whether the caller may read the thing.
 func (c *Cloud) sees(r *request, t *thing) bool {
-	return r.token.admin || t.project == r.token.project.id || t.noun.visible != nil && t.noun.visible(c, t)
+	return c.commands(r, t) || t.noun.visible != nil && t.noun.visible(c, t)
+}
+
+// commands tells whether the caller may change the thing: it is of the caller's project, or a port on a network of it.
+func (c *Cloud) commands(r *request, t *thing) bool {
+	if r.token.admin || t.project == r.token.project.id {
+		return true
+	}
+	net := c.thing("network", str(t.doc, "network_id"))
+	return t.noun.name == "port" && net != nil && net.project == r.token.project.id
 }
 
 // find gives the thing that a path or body names, if the caller may read it; write asks for the right to change it.
 func (c *Cloud) findThing(r *request, n *noun, id string, write bool) (*thing, error) {
 	t := c.network.things[n.name][id]
+	if t != nil && !c.sees(r, t) && n.name == "security_group_rule" {
+		return nil, refuseAs(404, "HTTPNotFound", "The resource could not be found.")
+	}
 	if t == nil || !c.sees(r, t) {
 		return nil, n.notFound(id)
 	}
-	if write && !r.token.admin && t.project != r.token.project.id {
-		return nil, forbidden(r, "update_"+n.name)
+	if write && !c.commands(r, t) {
+		action := "update_"
+		if r.http.Method == "DELETE" {
+			action = "delete_"
+		}
+		return nil, forbidden(r, action+n.name)
 	}
 	return t, nil
 }
@@ -161,7 +182,7 @@ func (c *Cloud) neutronShow(r *request) (answer, error) {
 func (c *Cloud) thingDoc(r *request, t *thing) doc {
 	d := make(doc, len(t.doc)+8)
 	for k, v := range t.doc {
-		if a := t.noun.attribute(k); a == nil || !a.adminView || r.token == nil || r.token.admin {
+		if a := t.noun.attribute(k); a == nil || !a.hidden && (!a.adminView || r.token == nil || r.token.admin) {
 			d[k] = v
 		}
 	}
@@ -182,27 +203,39 @@ func (c *Cloud) neutronCreate(r *request) (answer, error) {
 		return answer{}, err
 	}
 	c.ensureDefaultGroup(r)
-	whole, err := r.json()
+	whole, err := r.neutronBody()
 	if err != nil {
 		return answer{}, err
 	}
 	if bulk, isBulk := whole[n.plural].([]any); isBulk {
+		if len(bulk) == 0 {
+			return answer{}, plainBad("Resources required")
+		}
 		return c.bulkCreate(r, n, bulk)
 	}
-	in := object(whole, n.name)
-	if in == nil {
-		return answer{}, refuseAs(400, "HTTPBadRequest", "Unable to find '"+n.name+"' in request body")
+	in, err := n.inner(whole)
+	if err != nil {
+		return answer{}, err
 	}
 	t, err := c.makeThing(r, n, in)
 	if err != nil {
 		return answer{}, err
 	}
+	t.tags = nil // Neutron takes those of a port, and keeps them where it makes several
 	return created(doc{n.name: c.thingDoc(r, t)})
 }
 
 // bulkCreate makes all or none.
 func (c *Cloud) bulkCreate(r *request, n *noun, bulk []any) (answer, error) {
 	var made []*thing
+	groups := map[any]bool{}
+	for _, item := range bulk {
+		in, _ := item.(doc)
+		groups[in["security_group_id"]] = true
+	}
+	if n.name == "security_group_rule" && len(groups) > 1 {
+		return answer{}, refuseAs(400, "SecurityGroupNotSingleGroupRules", "Only allowed to update rules for one security profile at a time")
+	}
 	for _, item := range bulk {
 		in, _ := item.(doc)
 		if inner := object(in, n.name); inner != nil {
@@ -244,7 +277,12 @@ func (c *Cloud) makeThing(r *request, n *noun, in doc) (*thing, error) {
 
 // addThing stores a new resource; r may be nil when the Cloud makes it by itself.
 func (c *Cloud) addThing(r *request, n *noun, owner string, d doc) (*thing, error) {
-	t := &thing{noun: n, id: c.ids.uuid(), project: owner, doc: d, created: c.now(), updated: c.now(), revision: 1}
+	t := &thing{noun: n, id: c.ids.uuid(), project: owner, doc: d, created: c.now(), updated: c.now(), revision: n.revision}
+	if tags, given := d["tags"].([]any); given {
+		t.tags, _ = texts(tags)
+		slices.Sort(t.tags)
+		delete(d, "tags")
+	}
 	if n.create != nil {
 		if err := n.create(c, r, t); err != nil {
 			return nil, err
@@ -267,7 +305,7 @@ func ownerOf(r *request, in doc) (string, error) {
 		owner = r.token.project.id
 	}
 	if owner != r.token.project.id && !r.token.admin {
-		return "", refuseAs(400, "HTTPBadRequest", "Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires admin privileges")
+		return "", refuseAs(400, "HTTPBadRequest", "Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires admin or advsvc privileges")
 	}
 	return owner, nil
 }
@@ -281,16 +319,16 @@ func (c *Cloud) neutronUpdate(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	whole, err := r.json()
+	whole, err := r.neutronBody()
 	if err != nil {
 		return answer{}, err
 	}
-	in := object(whole, n.name)
-	if in == nil {
-		return answer{}, refuseAs(400, "HTTPBadRequest", "Unable to find '"+n.name+"' in request body")
+	in, err := n.inner(whole)
+	if err != nil {
+		return answer{}, err
 	}
-	if want := r.http.Header.Get("If-Match"); want != "" && want != "revision_number="+text(t.revision) {
-		return answer{}, refuseAs(412, "RevisionNumberConstraintFailed", "Constrained to "+strings.TrimPrefix(want, "revision_number=")+", but current revision is "+text(t.revision))
+	if want, given := strings.CutPrefix(r.http.Header.Get("If-Match"), "revision_number="); given && want != text(t.revision) {
+		return answer{}, refuseAs(412, "RevisionNumberConstraintFailed", "Constrained to "+want+", but current revision is "+text(t.revision))
 	}
 	d, err := n.acceptUpdate(r, in)
 	if err != nil {
@@ -301,11 +339,38 @@ func (c *Cloud) neutronUpdate(r *request) (answer, error) {
 			return answer{}, err
 		}
 	}
+	changed := d["changed"] == true
+	delete(d, "changed")
 	for k, v := range d {
+		changed = changed || !sameJSON(t.doc[k], v)
 		t.doc[k] = v
 	}
-	c.touch(t)
+	if changed {
+		c.touch(t)
+	}
 	return ok(doc{n.name: c.thingDoc(r, t)})
+}
+
+// neutronBody reads the body, which has to be an object.
+func (r *request) neutronBody() (doc, error) {
+	whole, err := r.json()
+	if err != nil || whole == nil {
+		return nil, plainBad("Body contains invalid data")
+	}
+	return whole, nil
+}
+
+// inner returns the resource in a body.
+func (n *noun) inner(whole doc) (doc, error) {
+	v, found := whole[n.name]
+	if !found {
+		return nil, plainBad("Unable to find '" + n.name + "' in request body")
+	}
+	in, isObject := v.(doc)
+	if !isObject {
+		return nil, plainBad("Object '" + n.name + "' contains invalid data")
+	}
+	return in, nil
 }
 
 func (c *Cloud) touch(t *thing) {

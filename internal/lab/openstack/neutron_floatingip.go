@@ -8,12 +8,12 @@ func floatingIPNoun() *noun {
 			{name: "description", post: true, put: true, fallback: "", check: checkName},
 			{name: "floating_network_id", post: true, required: true, check: checkUUID},
 			{name: "floating_ip_address", post: true, lazy: true, check: checkIPOrNone, admin: true},
-			{name: "subnet_id", post: true, lazy: true, check: checkUUIDOrNone},
+			{name: "subnet_id", post: true, lazy: true, hidden: true, check: checkUUIDOrNone},
 			{name: "port_id", post: true, put: true, check: checkUUIDOrNone},
 			{name: "fixed_ip_address", post: true, put: true, check: checkIPOrNone},
-			{name: "dns_name", post: true, fallback: "", check: checkName},
-			{name: "dns_domain", post: true, fallback: "", check: checkName},
-			{name: "qos_policy_id", post: true, put: true, check: checkUUIDOrNone},
+			{name: "dns_name", post: true, fallback: "", check: checkDNS},
+			{name: "dns_domain", post: true, fallback: "", check: checkFQDN},
+			{name: "qos_policy_id", post: true, put: true, check: checkPolicy},
 			{name: "router_id", lazy: true}, {name: "status", lazy: true}, {name: "port_details", lazy: true},
 		},
 		quota: "floatingip", taggable: true,
@@ -24,8 +24,6 @@ func floatingIPNoun() *noun {
 				d["port_details"] = doc{"name": p.doc["name"], "network_id": p.doc["network_id"], "mac_address": p.doc["mac_address"],
 					"admin_state_up": p.doc["admin_state_up"], "status": p.doc["status"], "device_id": p.doc["device_id"], "device_owner": p.doc["device_owner"]}
 			}
-			delete(d, "subnet_id")
-			d["port_forwardings"] = []any{}
 		}}
 }
 
@@ -68,6 +66,8 @@ func (c *Cloud) floatingIPCreate(r *request, t *thing) error {
 		return refuseAs(400, "ExternalIpAddressExhausted", "Unable to find any IP address on external network "+netID+".")
 	}
 	want, fixed := d["port_id"], d["fixed_ip_address"]
+	// Without a DNS service outside Neutron nothing is kept of these.
+	d["dns_name"], d["dns_domain"] = "", ""
 	d["floating_ip_address"], d["port_id"], d["fixed_ip_address"], d["router_id"], d["status"] = ips[0].address, nil, nil, nil, "DOWN"
 	if err := c.associate(r, t, want, fixed); err != nil {
 		c.dropPort(port)
@@ -78,6 +78,10 @@ func (c *Cloud) floatingIPCreate(r *request, t *thing) error {
 
 func (c *Cloud) floatingIPUpdate(r *request, t *thing, d doc) error {
 	want, given := d["port_id"]
+	if len(d) == 0 {
+		c.dissociate(t) // as Neutron takes an update of nothing
+		return nil
+	}
 	if !given {
 		if d["fixed_ip_address"] != nil {
 			return badFloatingIP("fixed_ip_address cannot be specified without a port_id")
@@ -134,7 +138,7 @@ func (c *Cloud) associate(r *request, f *thing, portID, fixed any) error {
 	ip := candidates[0]
 	router := c.routerTo(ip.subnet, str(f.doc, "floating_network_id"))
 	if router == "" {
-		return refuseAs(404, "ExternalGatewayForFloatingIPNotFound", "External network "+str(f.doc, "floating_network_id")+" is not reachable from subnet "+ip.subnet+". Therefore, cannot associate Port "+port.id+" with a Floating IP.")
+		return refuseAs(404, "ExternalGatewayForFloatingIPNotFound", "External network "+str(f.doc, "floating_network_id")+" is not reachable from subnet "+ip.subnet+".  Therefore, cannot associate Port "+port.id+" with a Floating IP.")
 	}
 	if f.doc["port_id"] == port.id && f.doc["fixed_ip_address"] == ip.address {
 		return nil
@@ -143,6 +147,10 @@ func (c *Cloud) associate(r *request, f *thing, portID, fixed any) error {
 	c.each("floatingip", func(o *thing) {
 		taken = taken || o != f && o.doc["port_id"] == port.id && o.doc["fixed_ip_address"] == ip.address && o.doc["floating_network_id"] == f.doc["floating_network_id"]
 	})
+	if taken && f.doc["port_id"] == port.id {
+		// Neutron finds it out in its database only, and fails.
+		return refuseAs(500, "HTTPInternalServerError", "Request Failed: internal server error while processing your request.")
+	}
 	if taken {
 		return refuseAs(409, "FloatingIPPortAlreadyAssociated", "Cannot associate floating IP "+str(f.doc, "floating_ip_address")+" ("+f.id+") with port "+port.id+" using fixed IP "+ip.address+", as that fixed IP already has a floating IP on external network "+str(f.doc, "floating_network_id")+".")
 	}

@@ -16,9 +16,6 @@ func (c *Cloud) neutronList(r *request) (answer, error) {
 		return answer{}, err
 	}
 	c.ensureDefaultGroup(r)
-	if err := n.checkFilters(c, r.query); err != nil {
-		return answer{}, err
-	}
 	type row struct {
 		t *thing
 		d doc
@@ -33,6 +30,22 @@ func (c *Cloud) neutronList(r *request) (answer, error) {
 		}
 	}
 	keys, dirs := r.query["sort_key"], r.query["sort_dir"]
+	if len(keys) != len(dirs) {
+		return answer{}, plainBad("The number of sort_keys and sort_dirs must be same")
+	}
+	for _, dir := range dirs {
+		if dir != "asc" && dir != "desc" {
+			return answer{}, plainBad("['" + dir + "'] is invalid value for sort_dirs, valid value is 'asc' and 'desc'")
+		}
+	}
+	for key, wanted := range r.query {
+		a := n.attribute(key)
+		for _, w := range wanted {
+			if _, valid := parseBool(w); a != nil && isBool(a.fallback) && !a.unfound && !valid {
+				return answer{}, invalidInput("'" + w + "' cannot be converted to boolean")
+			}
+		}
+	}
 	for _, k := range keys {
 		if n.attribute(k) == nil && k != "id" && k != "project_id" && k != "tenant_id" && k != "created_at" && k != "updated_at" {
 			return answer{}, refuseAs(400, "HTTPBadRequest", "['"+k+"'] is invalid attribute for sort_keys")
@@ -113,6 +126,11 @@ func (c *Cloud) neutronList(r *request) (answer, error) {
 	return ok(out)
 }
 
+func isBool(v any) bool {
+	_, is := v.(bool)
+	return is
+}
+
 func pageLimit(r *request) (int, error) {
 	s := r.query.Get("limit")
 	if s == "" {
@@ -125,28 +143,8 @@ func pageLimit(r *request) (int, error) {
 	return limit, nil
 }
 
-// checkFilters refuses query parameters that are no attribute, as the extension filter-validation does.
-func (n *noun) checkFilters(c *Cloud, q url.Values) error {
-	var bad []string
-	for k := range q {
-		switch {
-		case listControls[k], readOnly[k], k == "project_id", k == "tenant_id", n.attribute(k) != nil:
-		case strings.HasPrefix(k, "not-tags"), strings.HasPrefix(k, "tags"), k == "changed_since":
-		default:
-			if n.match != nil {
-				if _, known := n.match(c, nil, k, nil); known {
-					continue
-				}
-			}
-			bad = append(bad, "'"+k+"'")
-		}
-	}
-	if bad == nil {
-		return nil
-	}
-	sort.Strings(bad)
-	return refuseAs(400, "HTTPBadRequest", "["+strings.Join(bad, ", ")+"] is invalid attribute for filtering")
-}
+// alwaysFound are the filters beyond a noun's attributes.
+var alwaysFound = map[string]bool{"id": true, "project_id": true, "tenant_id": true, "revision_number": true, "status": true, "changed_since": true}
 
 func (c *Cloud) filtersMatch(n *noun, t *thing, d doc, q url.Values) bool {
 	for key, wanted := range q {
@@ -159,6 +157,14 @@ func (c *Cloud) filtersMatch(n *noun, t *thing, d doc, q url.Values) bool {
 			}
 			continue
 		}
+		if a := n.attribute(key); a == nil && !alwaysFound[key] || a != nil && a.unfound {
+			if n.match == nil {
+				continue // what isn't known is no filter
+			}
+			if _, known := n.match(c, t, key, nil); !known {
+				continue
+			}
+		}
 		if n.match != nil {
 			if matched, known := n.match(c, t, key, wanted); known {
 				if !matched {
@@ -167,13 +173,17 @@ func (c *Cloud) filtersMatch(n *noun, t *thing, d doc, q url.Values) bool {
 				continue
 			}
 		}
+		have, held := t.doc[key] // an attribute that only administrators see is a filter for all
+		if !held {
+			have = d[key]
+		}
 		matched := false
 		for _, w := range wanted {
-			if b, isBool := d[key].(bool); isBool {
+			if b, isBool := have.(bool); isBool {
 				want, valid := parseBool(w)
 				matched = matched || valid && want == b
 			} else {
-				matched = matched || text(d[key]) == w
+				matched = matched || strings.EqualFold(text(have), w) // as MariaDB compares
 			}
 		}
 		if !matched {

@@ -7,26 +7,26 @@ func networkNoun() *noun {
 		attribute{name: "admin_state_up", post: true, put: true, fallback: true, check: checkBool},
 		attribute{name: "shared", post: true, put: true, fallback: false, check: checkBool, admin: true},
 		attribute{name: "router:external", post: true, put: true, fallback: false, check: checkBool, admin: true},
-		attribute{name: "is_default", post: true, put: true, fallback: false, check: checkBool, admin: true, lazy: true},
-		attribute{name: "mtu", post: true, put: true, fallback: 1450, check: checkInt(68, 9000)},
+		attribute{name: "is_default", post: true, put: true, fallback: false, check: checkBool, admin: true},
+		attribute{name: "mtu", post: true, put: true, fallback: 0, check: checkWhole},
 		attribute{name: "port_security_enabled", post: true, put: true, fallback: true, check: checkBool},
-		attribute{name: "dns_domain", post: true, put: true, fallback: "", check: checkName},
-		attribute{name: "availability_zone_hints", post: true, fallback: []any{}},
-		attribute{name: "provider:network_type", post: true, lazy: true, admin: true, adminView: true},
-		attribute{name: "provider:physical_network", post: true, lazy: true, admin: true, adminView: true},
-		attribute{name: "provider:segmentation_id", post: true, lazy: true, admin: true, adminView: true},
-		attribute{name: "qos_policy_id", post: true, put: true, check: checkUUIDOrNone},
+		attribute{name: "dns_domain", post: true, put: true, fallback: "", check: checkFQDN},
+		attribute{name: "availability_zone_hints", post: true, fallback: []any{}, check: checkZones},
+		attribute{name: netType, post: true, put: true, lazy: true, admin: true, adminView: true, check: checkName},
+		attribute{name: netPhysical, post: true, put: true, lazy: true, admin: true, adminView: true, check: checkName},
+		attribute{name: netSegment, post: true, put: true, lazy: true, admin: true, adminView: true, check: checkSegment},
+		attribute{name: "qos_policy_id", post: true, put: true, check: checkPolicy},
 		attribute{name: "subnets", lazy: true}, attribute{name: "status", lazy: true}, attribute{name: "availability_zones", lazy: true},
 		attribute{name: "ipv4_address_scope", lazy: true}, attribute{name: "ipv6_address_scope", lazy: true})
 	return &noun{name: "network", plural: "networks", missing: "NetworkNotFound", missingText: "Network %s could not be found.",
-		attributes: attrs, quota: "network", taggable: true,
+		attributes: attrs, quota: "network", taggable: true, revision: 1,
 		create: (*Cloud).networkCreate, update: (*Cloud).networkUpdate, remove: (*Cloud).networkRemove,
-		show: func(c *Cloud, _ *request, t *thing, d doc) {
+		show: func(c *Cloud, r *request, t *thing, d doc) {
 			d["subnets"] = []any{}
 			for _, s := range c.subnetsOf(t.id) {
 				d["subnets"] = append(d["subnets"].([]any), s.id)
 			}
-			if t.doc["router:external"] != true {
+			if t.doc["router:external"] != true && (r.http == nil || r.http.Method != "POST") {
 				delete(d, "is_default")
 			}
 		},
@@ -37,24 +37,30 @@ func networkNoun() *noun {
 func (c *Cloud) networkCreate(_ *request, t *thing) error {
 	d := t.doc
 	d["status"], d["ipv4_address_scope"], d["ipv6_address_scope"], d["availability_zones"] = "ACTIVE", nil, nil, []any{}
-	if !has(d, "is_default") {
-		d["is_default"] = false
+	if err := c.provide(d); err != nil {
+		return err
 	}
-	if !has(d, "provider:network_type") {
-		d["provider:network_type"], d["provider:physical_network"] = "vxlan", nil
-		used := map[any]bool{}
-		c.each("network", func(o *thing) { used[o.doc["provider:segmentation_id"]] = true })
-		for vni := 1; ; vni++ {
-			if !used[vni] {
-				d["provider:segmentation_id"] = vni
-				break
-			}
-		}
-	}
-	return nil
+	return checkMTU(d, d[netType])
 }
 
 func (c *Cloud) networkUpdate(_ *request, t *thing, d doc) error {
+	if has(d, netType) || has(d, netPhysical) {
+		return invalidInput("Plugin does not support updating the following provider network attributes: " + netType + ", " + netPhysical)
+	}
+	if has(d, netSegment) && d[netSegment] != t.doc[netSegment] {
+		want := doc{netType: t.doc[netType], netSegment: d[netSegment]}
+		if p := t.doc[netPhysical]; p != nil {
+			want[netPhysical] = p
+		}
+		if err := c.provide(want); err != nil {
+			return err
+		}
+	}
+	if has(d, "mtu") {
+		if err := checkMTU(d, t.doc[netType]); err != nil {
+			return err
+		}
+	}
 	if d["router:external"] == false && t.doc["router:external"] == true {
 		inUse := false
 		c.each("port", func(p *thing) {
@@ -72,11 +78,11 @@ func (c *Cloud) networkRemove(_ *request, t *thing) error {
 	var ports []string
 	c.each("port", func(p *thing) {
 		if str(p.doc, "network_id") == t.id && str(p.doc, "device_owner") != ownerDHCP {
-			ports = append(ports, "'"+p.id+"'")
+			ports = append(ports, p.id)
 		}
 	})
 	if ports != nil {
-		return refuseAs(409, "NetworkInUse", "Unable to complete operation on network "+t.id+". There are one or more ports still in use on the network, id for these ports is "+strings.Join(ports, ",")+".")
+		return refuseAs(409, "NetworkInUse", "Unable to complete operation on network "+t.id+". There are one or more ports still in use on the network, id for these ports is: "+strings.Join(ports, ",")+".")
 	}
 	for _, s := range c.subnetsOf(t.id) {
 		delete(c.network.things["subnet"], s.id)
@@ -123,8 +129,8 @@ func (c *Cloud) seedNetwork() {
 		return t
 	}
 	d := defaults("networks")
-	d["name"], d["router:external"], d["mtu"] = c.cfg.External.Name, true, 1500
-	d["provider:network_type"], d["provider:physical_network"], d["provider:segmentation_id"] = "flat", "physnet1", nil
+	d["name"], d["router:external"] = c.cfg.External.Name, true
+	d[netType], d[netPhysical] = "flat", physicalNet
 	net := must(c.addThing(nil, c.network.nouns["networks"], owner, d))
 	prefix, err := checkSubnet(c.cfg.External.CIDR)
 	if err != nil {

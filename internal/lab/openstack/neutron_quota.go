@@ -2,7 +2,7 @@ package openstack
 
 import "sort"
 
-var networkQuotaNames = []string{"floatingip", "network", "port", "rbac_policy", "router", "security_group", "security_group_rule", "subnet", "subnetpool", "trunk"}
+var networkQuotaNames = []string{"floatingip", "network", "port", "rbac_policy", "router", "security_group", "security_group_rule", "subnet", "subnetpool"}
 
 func (c *Cloud) networkLimit(project, name string) int {
 	if n, own := c.network.quotas[project][name]; own {
@@ -38,7 +38,7 @@ func (c *Cloud) checkQuota(project, name string, more int) error {
 func (c *Cloud) quotaProject(r *request) (string, error) {
 	project := r.arg("project")
 	if project != r.token.project.id && !r.token.admin {
-		return "", refuseAs(403, "AdminRequired", "User does not have admin privileges: Cannot get resource.")
+		return "", forbidden(r, "get_quota")
 	}
 	return project, nil
 }
@@ -97,8 +97,10 @@ func (c *Cloud) networkQuotaUpdate(r *request) (answer, error) {
 		switch {
 		case i == len(networkQuotaNames) || networkQuotaNames[i] != k:
 			return answer{}, refuseAs(400, "HTTPBadRequest", "Unrecognized attribute(s) '"+k+"'")
-		case !valid || n < -1:
-			return answer{}, refuseAs(400, "HTTPBadRequest", "Invalid input for "+k+". Reason: '"+text(v)+"' is not an integer.")
+		case !valid:
+			return answer{}, invalidInput("'" + pythonText(v) + "' is not an integer")
+		case n < -1:
+			return answer{}, plainBad("Invalid input for " + k + ". Reason: '" + text(n) + "' is too small - must be at least '-1'.")
 		}
 		at[k] = n
 	}

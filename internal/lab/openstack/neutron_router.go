@@ -1,68 +1,197 @@
 package openstack
 
-import "net/netip"
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+)
 
 func routerNoun() *noun {
 	attrs := append(nameAttributes(),
 		attribute{name: "admin_state_up", post: true, put: true, fallback: true, check: checkBool},
-		attribute{name: "external_gateway_info", post: true, put: true},
-		attribute{name: "routes", put: true, fallback: []any{}, check: checkObjects("destination", "nexthop")},
-		attribute{name: "distributed", post: true, put: true, fallback: false, check: checkBool, admin: true, adminView: true},
-		attribute{name: "ha", post: true, put: true, fallback: false, check: checkBool, admin: true, adminView: true},
-		attribute{name: "flavor_id", post: true},
-		attribute{name: "availability_zone_hints", post: true, fallback: []any{}},
+		attribute{name: "external_gateway_info", post: true, put: true, unfound: true, check: checkGatewayInfo},
+		attribute{name: "routes", put: true, fallback: []any{}, unfound: true, check: checkRoutes},
+		attribute{name: "distributed", post: true, put: true, fallback: false, check: checkBool, admin: true, strict: true, adminView: true, unfound: true},
+		attribute{name: "ha", post: true, put: true, fallback: false, check: checkBool, admin: true, strict: true, adminView: true, unfound: true},
+		attribute{name: "flavor_id", post: true, check: checkFlavor},
+		attribute{name: "availability_zone_hints", post: true, fallback: []any{}, check: checkZones},
 		attribute{name: "availability_zones", lazy: true}, attribute{name: "status", lazy: true})
 	return &noun{name: "router", plural: "routers", missing: "RouterNotFound", missingText: "Router %s could not be found",
-		attributes: attrs, quota: "router", taggable: true,
+		attributes: attrs, quota: "router", taggable: true, revision: 1,
 		create: (*Cloud).routerCreate, update: (*Cloud).routerUpdate, remove: (*Cloud).routerRemove}
+}
+
+// checkGatewayInfo wants the description of a gateway.
+func checkGatewayInfo(v any) (any, error) {
+	if v == nil {
+		return nil, nil
+	}
+	o, isObject := v.(doc)
+	if !isObject {
+		return nil, errors.New("'" + pythonText(v) + "' is not a dictionary")
+	}
+	var unknown []string
+	for _, k := range sortedKeys(o) {
+		if !slices.Contains([]string{"network_id", "enable_snat", "external_fixed_ips", "qos_policy_id"}, k) {
+			unknown = append(unknown, k)
+		}
+	}
+	if unknown != nil {
+		return nil, errors.New("Unexpected keys supplied: " + strings.Join(unknown, ", "))
+	}
+	if id, given := o["network_id"]; given && id != nil {
+		if _, err := checkUUID(id); err != nil {
+			return nil, err
+		}
+	}
+	if v, given := o["enable_snat"]; given {
+		b, err := checkBool(v)
+		if err != nil {
+			return nil, err
+		}
+		o["enable_snat"] = b
+	}
+	if ips, given := o["external_fixed_ips"]; given {
+		if _, err := checkFixedIPs(ips); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+func checkFlavor(v any) (any, error) {
+	id, err := checkUUIDOrNone(v)
+	if err != nil || id == nil {
+		return nil, err
+	}
+	return nil, refuseAs(404, "FlavorNotFound", "Flavor "+id.(string)+" could not be found.")
 }
 
 func badRouter(message string) error {
 	return refuseAs(400, "BadRequest", "Bad router request: "+message+".")
 }
 
+// mayGateway refuses what of a gateway only administrators may set.
+func mayGateway(r *request, action string, info any) error {
+	o, _ := info.(doc)
+	if r.token.admin {
+		return nil
+	}
+	for _, k := range []string{"enable_snat", "external_fixed_ips"} {
+		if has(o, k) {
+			rule := "rule:" + action + ":external_gateway_info"
+			return refuseAs(403, "PolicyNotAuthorized", "(rule:"+action+" and ("+rule+" and ("+rule+":network_id and "+rule+":"+k+"))) is disallowed by policy")
+		}
+	}
+	return nil
+}
+
 func (c *Cloud) routerCreate(r *request, t *thing) error {
-	t.doc["status"], t.doc["availability_zones"] = "ACTIVE", []any{"nova"}
+	t.doc["status"], t.doc["availability_zones"] = "ACTIVE", []any{networkZone}
 	info := t.doc["external_gateway_info"]
+	if err := mayGateway(r, "create_router", info); err != nil {
+		return err
+	}
 	t.doc["external_gateway_info"] = nil
-	return c.setGateway(r, t, info)
+	if err := c.setGateway(r, t, info); err != nil {
+		return err
+	}
+	if t.doc["external_gateway_info"] != nil {
+		t.revision += 2
+	}
+	return nil
 }
 
 func (c *Cloud) routerUpdate(r *request, t *thing, d doc) error {
+	if d["distributed"] == true && t.doc["distributed"] != true && t.doc["admin_state_up"] == true && d["admin_state_up"] != false {
+		return badRouter("Cannot change the 'distributed' attribute of active routers. Please set router admin_state_up to False prior to upgrade")
+	}
 	if routes := list(d, "routes"); routes != nil {
-		if err := c.checkRoutes(t, routes); err != nil {
+		if err := c.checkRouterRoutes(t, routes); err != nil {
 			return err
 		}
 	}
 	if info, given := d["external_gateway_info"]; given {
+		if err := mayGateway(r, "update_router", info); err != nil {
+			return err
+		}
+		before := t.doc["external_gateway_info"]
 		if err := c.setGateway(r, t, info); err != nil {
 			return err
 		}
 		delete(d, "external_gateway_info")
+		d["changed"] = !sameJSON(before, t.doc["external_gateway_info"])
 	}
 	return nil
 }
 
-func (c *Cloud) checkRoutes(t *thing, routes []any) error {
+// maxRoutes is how many routes a router may have.
+const maxRoutes = 30
+
+func (c *Cloud) checkRouterRoutes(t *thing, routes []any) error {
+	if len(routes) > maxRoutes {
+		return refuseAs(400, "RoutesExhausted", "Unable to complete operation for "+t.id+". The number of routes exceeds the maximum "+text(maxRoutes)+".")
+	}
 	for _, x := range routes {
 		hop, err := netip.ParseAddr(str(x.(doc), "nexthop"))
 		if err != nil {
-			return refuseAs(400, "HTTPBadRequest", "Invalid input for routes. Reason: '"+str(x.(doc), "nexthop")+"' is not a valid IP address.")
-		}
-		if _, err := netip.ParsePrefix(str(x.(doc), "destination")); err != nil {
-			return refuseAs(400, "HTTPBadRequest", "Invalid input for routes. Reason: '"+str(x.(doc), "destination")+"' is not a valid IP subnet.")
+			return err
 		}
 		connected := false
 		for _, p := range c.routerPorts(t.id, "") {
 			for _, ip := range fixedIPs(p) {
+				if ip.address == hop.String() {
+					return refuseAs(400, "InvalidRoutes", "Invalid format for routes: "+pythonRepr(routes)+", the nexthop is used by router")
+				}
 				connected = connected || netip.MustParsePrefix(str(c.thing("subnet", ip.subnet).doc, "cidr")).Contains(hop)
 			}
 		}
 		if !connected {
-			return refuseAs(400, "InvalidRoutes", "Invalid format for routes: "+text(routes)+", the nexthop is not connected with router")
+			return refuseAs(400, "InvalidRoutes", "Invalid format for routes: "+pythonRepr(routes)+", the nexthop is not connected with router")
 		}
 	}
 	return nil
+}
+
+func (c *Cloud) routesAdd(r *request) (answer, error) {
+	return c.routesChange(r, func(have []any, x any) []any { return append(have, x) })
+}
+
+func (c *Cloud) routesRemove(r *request) (answer, error) {
+	return c.routesChange(r, func(have []any, _ any) []any { return have })
+}
+
+// routesChange takes the routes of a body out of a router's, and puts them in again by put.
+func (c *Cloud) routesChange(r *request, put func(have []any, x any) []any) (answer, error) {
+	n := c.network.nouns["routers"]
+	router, err := c.findThing(r, n, r.arg("id"), true)
+	if err != nil {
+		return answer{}, err
+	}
+	whole, err := r.neutronBody()
+	if err != nil {
+		return answer{}, err
+	}
+	in, err := n.inner(whole)
+	if err != nil {
+		return answer{}, err
+	}
+	sent, err := n.attribute("routes").accept(in["routes"])
+	if err != nil {
+		return answer{}, err
+	}
+	routes := slices.Clone(list(router.doc, "routes"))
+	for _, x := range sent.([]any) {
+		routes = slices.DeleteFunc(routes, func(y any) bool { return sameJSON(x, y) })
+		routes = put(routes, x)
+	}
+	if err := c.checkRouterRoutes(router, routes); err != nil {
+		return answer{}, err
+	}
+	router.doc["routes"] = routes
+	c.touch(router)
+	return ok(doc{n.name: c.thingDoc(r, router)})
 }
 
 // routerPorts lists a router's ports with that owner, or all for an empty one.
@@ -79,10 +208,7 @@ func (c *Cloud) routerPorts(routerID, owner string) []*thing {
 // setGateway changes a router's external gateway to what info, nil for none, says.
 func (c *Cloud) setGateway(r *request, t *thing, info any) error {
 	old := object(t.doc, "external_gateway_info")
-	want, isObject := info.(doc)
-	if info != nil && !isObject {
-		return refuseAs(400, "HTTPBadRequest", "Invalid input for external_gateway_info. Reason: '"+text(info)+"' is not a dictionary.")
-	}
+	want, _ := info.(doc)
 	netID := str(want, "network_id")
 	if oldNet := str(old, "network_id"); oldNet != "" && netID != oldNet && c.routerServesFloating(t.id) {
 		return refuseAs(409, "RouterExternalGatewayInUseByFloatingIp", "Gateway cannot be updated for router "+t.id+", since a gateway to external network "+oldNet+" is required by one or more floating IPs.")
@@ -110,11 +236,18 @@ func (c *Cloud) setGateway(r *request, t *thing, info any) error {
 		t.doc["external_gateway_info"] = doc{"network_id": netID, "enable_snat": snat, "external_fixed_ips": old["external_fixed_ips"]}
 		return nil
 	}
+	before := c.routerPorts(t.id, ownerGateway)
+	if str(old, "network_id") == netID && len(before) == 1 {
+		if err := c.setFixedIPs(before[0], net, asked); err != nil {
+			return err
+		}
+		t.doc["external_gateway_info"] = doc{"network_id": netID, "enable_snat": snat, "external_fixed_ips": before[0].doc["fixed_ips"]}
+		return nil
+	}
 	d := plainPort(netID, ownerGateway, t.id)
 	if len(asked) > 0 {
 		d["fixed_ips"] = asked
 	}
-	before := c.routerPorts(t.id, ownerGateway)
 	port, err := c.addThing(nil, c.network.nouns["ports"], "", d)
 	if err != nil {
 		return err
@@ -134,7 +267,7 @@ func (c *Cloud) setGateway(r *request, t *thing, info any) error {
 // plainPort is the body of a port that Neutron makes for itself.
 func plainPort(networkID, owner, device string) doc {
 	return doc{"name": "", "description": "", "network_id": networkID, "admin_state_up": true, "device_id": device, "device_owner": owner,
-		"allowed_address_pairs": []any{}, "extra_dhcp_opts": []any{}, "dns_name": "", "qos_policy_id": nil,
+		"allowed_address_pairs": []any{}, "extra_dhcp_opts": []any{}, "dns_name": "", "qos_policy_id": nil, "qos_network_policy_id": nil, "resource_request": nil,
 		"binding:vnic_type": "normal", "binding:host_id": "", "binding:profile": doc{}, "port_security_enabled": false}
 }
 
@@ -145,8 +278,12 @@ func (c *Cloud) routerServesFloating(routerID string) bool {
 }
 
 func (c *Cloud) routerRemove(_ *request, t *thing) error {
-	if len(c.routerPorts(t.id, ownerInterface)) > 0 {
-		return refuseAs(409, "RouterInUse", "Router "+t.id+" still has ports")
+	var attached []string
+	for _, p := range c.routerPorts(t.id, ownerInterface) {
+		attached = append(attached, p.id)
+	}
+	if attached != nil {
+		return refuseAs(409, "RouterInUse", "Router "+t.id+" has ports still attached: "+strings.Join(attached, ", "))
 	}
 	if c.routerServesFloating(t.id) {
 		return refuseAs(409, "RouterInUse", "Router "+t.id+" still has floating IPs")
@@ -155,173 +292,4 @@ func (c *Cloud) routerRemove(_ *request, t *thing) error {
 		c.dropPort(p)
 	}
 	return nil
-}
-
-// interfaceOf reads the body of the two interface calls.
-func (c *Cloud) interfaceOf(r *request) (router *thing, subnetID, portID string, err error) {
-	router, err = c.findThing(r, c.network.nouns["routers"], r.arg("id"), true)
-	if err != nil {
-		return nil, "", "", err
-	}
-	in, err := r.json()
-	if err != nil {
-		return nil, "", "", err
-	}
-	return router, str(in, "subnet_id"), str(in, "port_id"), nil
-}
-
-func (c *Cloud) routerAttach(r *request) (answer, error) {
-	router, subnetID, portID, err := c.interfaceOf(r)
-	if err != nil {
-		return answer{}, err
-	}
-	var port *thing
-	switch {
-	case subnetID != "" && portID != "":
-		return answer{}, badRouter("Cannot specify both subnet-id and port-id")
-	case portID != "":
-		port, err = c.attachPort(r, router, portID)
-	case subnetID != "":
-		port, err = c.attachSubnet(r, router, subnetID)
-	default:
-		return answer{}, badRouter("Either subnet_id or port_id must be specified")
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	c.touch(router)
-	return ok(interfaceDoc(router, port))
-}
-
-func interfaceDoc(router, port *thing) doc {
-	ids := []any{}
-	for _, ip := range fixedIPs(port) {
-		ids = append(ids, ip.subnet)
-	}
-	d := doc{"id": router.id, "tenant_id": router.project, "project_id": router.project, "port_id": port.id, "network_id": port.doc["network_id"],
-		"subnet_ids": ids, "tags": []any{}}
-	if len(ids) > 0 {
-		d["subnet_id"] = ids[0]
-	}
-	return d
-}
-
-func (c *Cloud) attachSubnet(r *request, router *thing, subnetID string) (*thing, error) {
-	subnet, err := c.findThing(r, c.network.nouns["subnets"], subnetID, false)
-	if err != nil {
-		return nil, err
-	}
-	gw := str(subnet.doc, "gateway_ip")
-	if gw == "" {
-		return nil, badRouter("Subnet for router interface must have a gateway IP")
-	}
-	if err := c.checkNeighbours(router, subnet); err != nil {
-		return nil, err
-	}
-	d := plainPort(str(subnet.doc, "network_id"), ownerInterface, router.id)
-	d["fixed_ips"] = []any{doc{"subnet_id": subnet.id, "ip_address": gw}}
-	if err := c.checkQuota(router.project, "port", 1); err != nil {
-		return nil, err
-	}
-	port, err := c.addThing(nil, c.network.nouns["ports"], router.project, d)
-	if err != nil {
-		return nil, err
-	}
-	port.doc["status"] = "ACTIVE"
-	return port, nil
-}
-
-func (c *Cloud) attachPort(r *request, router *thing, portID string) (*thing, error) {
-	port, err := c.findThing(r, c.network.nouns["ports"], portID, true)
-	if err != nil {
-		return nil, err
-	}
-	if device := str(port.doc, "device_id"); device != "" {
-		return nil, refuseAs(409, "PortInUse", "Unable to complete operation on port "+portID+" for network "+str(port.doc, "network_id")+". Port already has an attached device "+device+".")
-	}
-	ips := fixedIPs(port)
-	if len(ips) == 0 {
-		return nil, badRouter("Router port must have at least one fixed IP")
-	}
-	for _, ip := range ips {
-		if err := c.checkNeighbours(router, c.thing("subnet", ip.subnet)); err != nil {
-			return nil, err
-		}
-	}
-	port.doc["device_id"], port.doc["device_owner"], port.doc["status"] = router.id, ownerInterface, "ACTIVE"
-	c.touch(port)
-	return port, nil
-}
-
-// checkNeighbours refuses a subnet that the router has already, or that overlaps with one.
-func (c *Cloud) checkNeighbours(router, subnet *thing) error {
-	cidr := netip.MustParsePrefix(str(subnet.doc, "cidr"))
-	for _, p := range c.routerPorts(router.id, "") {
-		for _, ip := range fixedIPs(p) {
-			if ip.subnet == subnet.id {
-				return badRouter("Router already has a port on subnet " + subnet.id)
-			}
-			other := c.thing("subnet", ip.subnet)
-			if netip.MustParsePrefix(str(other.doc, "cidr")).Overlaps(cidr) {
-				return badRouter("Cidr " + cidr.String() + " of subnet " + subnet.id + " overlaps with cidr " + str(other.doc, "cidr") + " of subnet " + other.id)
-			}
-		}
-	}
-	return nil
-}
-
-func (c *Cloud) routerDetach(r *request) (answer, error) {
-	router, subnetID, portID, err := c.interfaceOf(r)
-	if err != nil {
-		return answer{}, err
-	}
-	if subnetID == "" && portID == "" {
-		return answer{}, badRouter("Either subnet_id or port_id must be specified")
-	}
-	var port *thing
-	for _, p := range c.routerPorts(router.id, ownerInterface) {
-		onSubnet := false
-		for _, ip := range fixedIPs(p) {
-			onSubnet = onSubnet || ip.subnet == subnetID
-		}
-		if (portID == "" || p.id == portID) && (subnetID == "" || onSubnet) {
-			port = p
-		}
-	}
-	if port == nil {
-		if portID != "" {
-			return answer{}, refuseAs(404, "RouterInterfaceNotFound", "Router "+router.id+" does not have an interface with id "+portID)
-		}
-		return answer{}, refuseAs(404, "RouterInterfaceNotFoundForSubnet", "Router "+router.id+" has no interface on subnet "+subnetID)
-	}
-	for _, ip := range fixedIPs(port) {
-		if c.subnetNeedsRouter(ip.subnet, router.id) {
-			return answer{}, refuseAs(409, "RouterInterfaceInUseByFloatingIP", "Router interface for subnet "+ip.subnet+" on router "+router.id+" cannot be deleted, as it is required by one or more floating IPs.")
-		}
-		for _, x := range list(router.doc, "routes") {
-			hop, err := netip.ParseAddr(str(x.(doc), "nexthop"))
-			if err == nil && netip.MustParsePrefix(str(c.thing("subnet", ip.subnet).doc, "cidr")).Contains(hop) {
-				return answer{}, refuseAs(409, "RouterInterfaceInUseByRoute", "Router interface for subnet "+ip.subnet+" on router "+router.id+" cannot be deleted, as it is required by one or more routes.")
-			}
-		}
-	}
-	gone := interfaceDoc(router, port)
-	c.dropPort(port)
-	c.touch(router)
-	return ok(gone)
-}
-
-// subnetNeedsRouter tells whether a floating IP leads through the router to an address of the subnet.
-func (c *Cloud) subnetNeedsRouter(subnetID, routerID string) bool {
-	needs := false
-	c.each("floatingip", func(f *thing) {
-		port := c.thing("port", str(f.doc, "port_id"))
-		if f.doc["router_id"] != routerID || port == nil {
-			return
-		}
-		for _, ip := range fixedIPs(port) {
-			needs = needs || ip.subnet == subnetID && ip.address == str(f.doc, "fixed_ip_address")
-		}
-	})
-	return needs
 }

@@ -3,24 +3,26 @@ package openstack
 import (
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 func subnetNoun() *noun {
+	mode := checkOneOf("dhcpv6-stateful", "dhcpv6-stateless", "slaac")
 	attrs := append(nameAttributes(),
 		attribute{name: "network_id", post: true, required: true, check: checkUUID},
-		attribute{name: "ip_version", post: true, required: true, check: checkInt(4, 6)},
+		attribute{name: "ip_version", post: true, required: true, check: checkIPVersion},
 		attribute{name: "cidr", post: true, lazy: true, check: checkSubnet},
+		attribute{name: "prefixlen", post: true, lazy: true, hidden: true, check: checkWhole},
+		attribute{name: "use_default_subnetpool", post: true, lazy: true, hidden: true, check: checkBool},
 		attribute{name: "gateway_ip", post: true, put: true, lazy: true, check: checkIPOrNone},
-		attribute{name: "allocation_pools", post: true, put: true, lazy: true, check: checkObjects("start", "end")},
-		attribute{name: "dns_nameservers", post: true, put: true, fallback: []any{}, check: checkIPs},
-		attribute{name: "host_routes", post: true, put: true, fallback: []any{}, check: checkObjects("destination", "nexthop")},
+		attribute{name: "allocation_pools", post: true, put: true, lazy: true, check: checkPoolList},
+		attribute{name: "dns_nameservers", post: true, put: true, fallback: []any{}, check: checkNameservers},
+		attribute{name: "host_routes", post: true, put: true, fallback: []any{}, check: checkRoutes},
 		attribute{name: "enable_dhcp", post: true, put: true, fallback: true, check: checkBool},
-		attribute{name: "ipv6_ra_mode", post: true},
-		attribute{name: "ipv6_address_mode", post: true},
-		attribute{name: "service_types", post: true, put: true, fallback: []any{}},
-		attribute{name: "segment_id", post: true},
-		attribute{name: "subnetpool_id", post: true},
-		attribute{name: "dns_publish_fixed_ip", post: true, put: true, fallback: false, check: checkBool})
+		attribute{name: "ipv6_ra_mode", post: true, check: mode},
+		attribute{name: "ipv6_address_mode", post: true, check: mode},
+		attribute{name: "service_types", post: true, put: true, fallback: []any{}, check: checkServiceTypes},
+		attribute{name: "subnetpool_id", post: true, check: checkUUIDOrNone})
 	return &noun{name: "subnet", plural: "subnets", missing: "SubnetNotFound", missingText: "Subnet %s could not be found.",
 		attributes: attrs, quota: "subnet", taggable: true,
 		create: (*Cloud).subnetCreate, update: (*Cloud).subnetUpdate, remove: (*Cloud).subnetRemove,
@@ -30,10 +32,6 @@ func subnetNoun() *noun {
 		}}
 }
 
-func invalidInput(message string) error {
-	return refuseAs(400, "InvalidInput", "Invalid input for operation: "+message+".")
-}
-
 func (c *Cloud) subnetCreate(r *request, t *thing) error {
 	d := t.doc
 	net := c.thing("network", str(d, "network_id"))
@@ -41,45 +39,37 @@ func (c *Cloud) subnetCreate(r *request, t *thing) error {
 		return c.network.nouns["networks"].notFound(str(d, "network_id"))
 	}
 	if r != nil && !r.token.admin && net.project != r.token.project.id {
-		return forbidden(r, "create_subnet")
+		return refuseAs(403, "HTTPForbidden", "Tenant "+r.token.project.id+" not allowed to create subnet on this network")
 	}
-	if v := d["ip_version"]; v != 4 && v != 6 {
-		return refuseAs(400, "HTTPBadRequest", "Invalid input for ip_version. Reason: '"+text(v)+"' is not in [4, 6].")
+	prefix, err := c.subnetRange(r, d)
+	if err != nil {
+		return err
 	}
-	if str(d, "cidr") == "" {
-		return refuseAs(400, "BadRequest", "Bad subnets request: a subnetpool must be specified in the absence of a cidr.")
-	}
-	prefix := netip.MustParsePrefix(str(d, "cidr"))
-	version := 4
-	if prefix.Addr().Is6() {
-		version = 6
-	}
-	if d["ip_version"] != version {
-		return invalidInput("cidr '" + prefix.String() + "' does not match the ip_version '" + text(d["ip_version"]) + "'")
-	}
-	if prefix.Bits() == 0 {
-		return invalidInput("0 is not allowed as CIDR prefix length")
-	}
-	if d["enable_dhcp"] == true {
-		switch {
-		case version == 4 && prefix.Bits() > 30, version == 6 && prefix.Bits() > 126:
-			return invalidInput("Subnet has a prefix length that is incompatible with DHCP service enabled")
-		case prefix.Addr().IsMulticast():
-			return invalidInput("Multicast IP subnet is not supported if enable_dhcp is True")
-		case prefix.Addr().IsLoopback():
-			return invalidInput("Loopback IP subnet is not supported if enable_dhcp is True")
-		}
+	d["cidr"] = prefix.String()
+	if err := checkRangeOfSubnet(d, prefix); err != nil {
+		return err
 	}
 	for _, s := range c.subnetsOf(net.id) {
 		if netip.MustParsePrefix(str(s.doc, "cidr")).Overlaps(prefix) {
 			return invalidInput("Requested subnet with cidr: " + prefix.String() + " for network: " + net.id + " overlaps with another subnet")
 		}
+		if s.doc["ip_version"] == d["ip_version"] && str(s.doc, "subnetpool_id") != str(d, "subnetpool_id") {
+			return refuseAs(400, "NetworkSubnetPoolAffinityError", "Subnets hosted on the same network must be allocated from the same subnet pool.")
+		}
 	}
-	if !has(d, "gateway_ip") {
-		d["gateway_ip"] = prefix.Addr().Next().String()
+	given := has(d, "gateway_ip")
+	if !given {
+		gw := prefix.Addr()
+		if gw.Is4() {
+			gw = gw.Next()
+		}
+		d["gateway_ip"] = gw.String()
 	}
 	if err := checkGateway(d, prefix); err != nil {
 		return err
+	}
+	if !given && prefix.Addr().Is4() && prefix.Bits() == 31 {
+		return refuseAs(409, "IpamValueInvalid", "Gateway IP "+str(d, "gateway_ip")+" cannot be allocated in CIDR "+prefix.String())
 	}
 	if pools := list(d, "allocation_pools"); len(pools) > 0 {
 		if err := checkPools(d, prefix, pools); err != nil {
@@ -88,8 +78,123 @@ func (c *Cloud) subnetCreate(r *request, t *thing) error {
 	} else {
 		d["allocation_pools"] = defaultPools(prefix, str(d, "gateway_ip"))
 	}
+	delete(d, "prefixlen")
+	delete(d, "use_default_subnetpool")
 	c.network.used[t.id] = map[string]string{}
+	c.touch(net)
 	return nil
+}
+
+// subnetRange returns the range of a new subnet: the one asked for, or one of a pool.
+func (c *Cloud) subnetRange(r *request, d doc) (netip.Prefix, error) {
+	cidr, version := str(d, "cidr"), d["ip_version"]
+	if has(d, "cidr") && has(d, "prefixlen") {
+		return netip.Prefix{}, badSubnet("cidr and prefixlen must not be supplied together")
+	}
+	if d["use_default_subnetpool"] == true {
+		return netip.Prefix{}, badSubnet("No default subnetpool found for IPv" + text(version))
+	}
+	if pool := str(d, "subnetpool_id"); pool != "" {
+		return c.fromPool(r, d, pool)
+	}
+	if cidr == "" {
+		return netip.Prefix{}, badSubnet("a subnetpool must be specified in the absence of a cidr")
+	}
+	prefix := netip.MustParsePrefix(cidr)
+	if prefix.Addr().Is4() != (version == 4) {
+		return netip.Prefix{}, invalidInput("cidr '" + cidr + "' does not match the ip_version '" + text(version) + "'")
+	}
+	return prefix, nil
+}
+
+func badSubnet(message string) error {
+	return refuseAs(400, "BadRequest", "Bad subnets request: "+message+".")
+}
+
+// checkRangeOfSubnet refuses what doesn't fit the range.
+func checkRangeOfSubnet(d doc, prefix netip.Prefix) error {
+	is4 := prefix.Addr().Is4()
+	if d["enable_dhcp"] == true {
+		switch {
+		case is4 && prefix.Bits() > 30, !is4 && prefix.Bits() > 126:
+			return invalidInput("Subnet has a prefix length that is incompatible with DHCP service enabled")
+		case prefix.Addr().IsMulticast():
+			return invalidInput("Multicast IP subnet is not supported if enable_dhcp is True")
+		case prefix.Addr().IsLoopback():
+			return invalidInput("Loopback IP subnet is not supported if enable_dhcp is True")
+		case prefix.Addr().IsUnspecified():
+			return invalidInput("First IP '" + prefix.Addr().String() + "' of network is not supported if enable_dhcp is True.")
+		}
+	}
+	if prefix.Bits() == 0 {
+		return invalidInput("0 is not allowed as CIDR prefix length")
+	}
+	ra, address := str(d, "ipv6_ra_mode"), str(d, "ipv6_address_mode")
+	switch {
+	case is4 && ra != "":
+		return invalidInput("ipv6_ra_mode is not valid when ip_version is 4")
+	case is4 && address != "":
+		return invalidInput("ipv6_address_mode is not valid when ip_version is 4")
+	case (ra != "" || address != "") && d["enable_dhcp"] != true:
+		return invalidInput("ipv6_ra_mode or ipv6_address_mode cannot be set when enable_dhcp is set to False")
+	case ra != "" && address != "" && ra != address:
+		return invalidInput("ipv6_ra_mode set to '" + ra + "' with ipv6_address_mode set to '" + address + "' is not valid. If both attributes are set, they must be the same value")
+	case autoAddresses(d) && prefix.Bits() != 64:
+		return invalidInput("Invalid CIDR " + prefix.String() + " for IPv6 address mode. OpenStack uses the EUI-64 address format, which requires the prefix to be /64")
+	}
+	return checkSubnetLists(d, d["ip_version"], "new subnet")
+}
+
+// autoAddresses reports whether a port's address on the subnet follows from its hardware address.
+func autoAddresses(d doc) bool {
+	for _, mode := range []string{str(d, "ipv6_address_mode"), str(d, "ipv6_ra_mode")} {
+		if mode == "slaac" || mode == "dhcpv6-stateless" {
+			return true
+		}
+	}
+	return false
+}
+
+// How many name servers and routes a subnet may have.
+const (
+	maxNameservers = 5
+	maxHostRoutes  = 20
+)
+
+func checkSubnetLists(d doc, version any, subnet string) error {
+	if len(list(d, "dns_nameservers")) > maxNameservers {
+		return refuseAs(400, "DNSNameServersExhausted", "Unable to complete operation for "+subnet+". The number of DNS nameservers exceeds the limit "+text(maxNameservers)+".")
+	}
+	routes := list(d, "host_routes")
+	if len(routes) > maxHostRoutes {
+		return refuseAs(400, "HostRoutesExhausted", "Unable to complete operation for "+subnet+". The number of host routes exceeds the limit "+text(maxHostRoutes)+".")
+	}
+	for _, x := range routes {
+		for _, k := range []string{"destination", "nexthop"} {
+			if v := str(x.(doc), k); ipVersion(v) != version {
+				return invalidInput(k + " '" + v + "' does not match the ip_version '" + text(version) + "'")
+			}
+		}
+	}
+	return nil
+}
+
+func checkServiceTypes(v any) (any, error) {
+	l, isList := v.([]any)
+	if !isList {
+		return nil, plainBad("Subnet service types must be a list.")
+	}
+	for _, x := range l {
+		s, isText := x.(string)
+		if !isText {
+			return nil, refuseAs(400, "InvalidInputSubnetServiceType", "Subnet service type "+pythonText(x)+" is not a string.")
+		}
+		owner, _, found := strings.Cut(s, ":")
+		if !found || !slices.Contains([]string{"network", "compute", "baremetal", "neutron", "trunk"}, owner) {
+			return nil, refuseAs(400, "InvalidSubnetServiceType", "Subnet service type "+s+" does not correspond to a valid device owner.")
+		}
+	}
+	return l, nil
 }
 
 func checkGateway(d doc, prefix netip.Prefix) error {
@@ -108,87 +213,14 @@ func checkGateway(d doc, prefix netip.Prefix) error {
 	return nil
 }
 
-func checkPools(d doc, prefix netip.Prefix, pools []any) error {
-	type span struct{ start, end netip.Addr }
-	var seen []span
-	for _, p := range pools {
-		o := p.(doc)
-		start, err1 := netip.ParseAddr(str(o, "start"))
-		end, err2 := netip.ParseAddr(str(o, "end"))
-		name := str(o, "start") + "-" + str(o, "end")
-		if err1 != nil || err2 != nil || end.Less(start) {
-			return refuseAs(400, "InvalidAllocationPool", "The allocation pool "+name+" is not valid.")
-		}
-		if !prefix.Contains(start) || !prefix.Contains(end) || prefix.Addr().Is4() && prefix.Bits() < 31 && (start == prefix.Addr() || end == lastAddr(prefix)) {
-			return refuseAs(400, "OutOfBoundsAllocationPool", "The allocation pool "+name+" spans beyond the subnet cidr "+prefix.String()+".")
-		}
-		for _, s := range seen {
-			if !end.Less(s.start) && !s.end.Less(start) {
-				return refuseAs(409, "OverlappingAllocationPools", "Found overlapping allocation pools: "+s.start.String()+"-"+s.end.String()+" "+name+" for subnet "+prefix.String()+".")
-			}
-		}
-		seen = append(seen, span{start, end})
-		if gw, err := netip.ParseAddr(str(d, "gateway_ip")); err == nil && !gw.Less(start) && !end.Less(gw) {
-			return refuseAs(409, "GatewayConflictWithAllocationPools", "Gateway ip "+gw.String()+" conflicts with allocation pool "+name+".")
-		}
-	}
-	return nil
-}
-
-// defaultPools is all usable addresses but the gateway.
-func defaultPools(prefix netip.Prefix, gateway string) []any {
-	first, last := prefix.Addr(), lastAddr(prefix)
-	if prefix.Addr().Is6() || prefix.Bits() < 31 {
-		first = first.Next()
-	}
-	if prefix.Addr().Is4() && prefix.Bits() < 31 {
-		last = last.Prev()
-	}
-	gw, err := netip.ParseAddr(gateway)
-	if err != nil || gw.Less(first) || last.Less(gw) {
-		return []any{doc{"start": first.String(), "end": last.String()}}
-	}
-	out := []any{}
-	if first.Less(gw) {
-		out = append(out, doc{"start": first.String(), "end": gw.Prev().String()})
-	}
-	if gw.Less(last) {
-		out = append(out, doc{"start": gw.Next().String(), "end": last.String()})
-	}
-	return out
-}
-
-func lastAddr(p netip.Prefix) netip.Addr {
-	b := p.Masked().Addr().AsSlice()
-	for bit := p.Bits(); bit < len(b)*8; bit++ {
-		b[bit/8] |= 1 << (7 - bit%8)
-	}
-	a, _ := netip.AddrFromSlice(b)
-	return a
-}
-
-// externalRange is the allocation pool of the provider's subnet.
-func externalRange(cidr string, x External) (start, end string) {
-	p := netip.MustParsePrefix(cidr)
-	start, end = x.Start, x.End
-	if start == "" {
-		a := p.Addr()
-		for range 10 {
-			a = a.Next()
-		}
-		start = a.String()
-	}
-	if end == "" {
-		end = lastAddr(p).Prev().String()
-	}
-	return start, end
-}
-
 func (c *Cloud) subnetUpdate(r *request, t *thing, d doc) error {
 	prefix := netip.MustParsePrefix(str(t.doc, "cidr"))
 	merged := doc{"ip_version": t.doc["ip_version"], "gateway_ip": t.doc["gateway_ip"], "allocation_pools": t.doc["allocation_pools"]}
 	for k, v := range d {
 		merged[k] = v
+	}
+	if err := checkSubnetLists(d, t.doc["ip_version"], t.id); err != nil {
+		return err
 	}
 	if has(d, "gateway_ip") && d["gateway_ip"] != t.doc["gateway_ip"] {
 		if err := checkGateway(merged, prefix); err != nil {
@@ -213,40 +245,8 @@ func (c *Cloud) subnetRemove(_ *request, t *thing) error {
 		}
 	}
 	delete(c.network.used, t.id)
+	if net := c.thing("network", str(t.doc, "network_id")); net != nil {
+		c.touch(net)
+	}
 	return nil
-}
-
-// allocate takes an address for a port: the one asked for, or the first free one of the pools.
-func (c *Cloud) allocate(subnet *thing, address, portID string) (string, error) {
-	used := c.network.used[subnet.id]
-	if address != "" {
-		if used[address] != "" {
-			return "", refuseAs(409, "IpAddressAlreadyAllocated", "IP address "+address+" already allocated in subnet "+subnet.id)
-		}
-		used[address] = portID
-		return address, nil
-	}
-	for _, p := range list(subnet.doc, "allocation_pools") {
-		a, _ := netip.ParseAddr(str(p.(doc), "start"))
-		end, _ := netip.ParseAddr(str(p.(doc), "end"))
-		for ; a.IsValid() && !end.Less(a); a = a.Next() {
-			if used[a.String()] == "" {
-				used[a.String()] = portID
-				return a.String(), nil
-			}
-		}
-	}
-	return "", refuseAs(409, "IpAddressGenerationFailure", "No more IP addresses available for subnet "+subnet.id+".")
-}
-
-func (c *Cloud) release(subnetID, address string) { delete(c.network.used[subnetID], address) }
-
-// usable tells whether a port may have the address.
-func usable(subnet *thing, address string) bool {
-	p, err := netip.ParsePrefix(str(subnet.doc, "cidr"))
-	a, err2 := netip.ParseAddr(address)
-	if err != nil || err2 != nil || !p.Contains(a) {
-		return false
-	}
-	return a.Is6() || p.Bits() >= 31 || !slices.Contains([]netip.Addr{p.Addr(), lastAddr(p)}, a)
 }

@@ -1,8 +1,12 @@
 package openstack
 
-import "slices"
+import (
+	"net/http"
+	"slices"
+)
 
-func (c *Cloud) tagged(r *request, write bool) (*thing, error) {
+// tagged returns the resource whose tags a request is about. Who sees it may tag it.
+func (c *Cloud) tagged(r *request) (*thing, error) {
 	n, err := c.nounOf(r)
 	if err != nil {
 		return nil, err
@@ -10,11 +14,23 @@ func (c *Cloud) tagged(r *request, write bool) (*thing, error) {
 	if !n.taggable {
 		return nil, refuseAs(404, "HTTPNotFound", "The resource could not be found.")
 	}
-	return c.findThing(r, n, r.arg("id"), write)
+	t, err := c.findThing(r, n, r.arg("id"), false)
+	if err != nil {
+		return nil, refuseAs(404, "TagResourceNotFound", "Resource "+n.plural+" "+r.arg("id")+" could not be found.")
+	}
+	return t, nil
+}
+
+// checkTag refuses what is no tag.
+func checkTag(tag any) error {
+	if _, err := checkName(tag); err != nil {
+		return invalidInput(err.Error())
+	}
+	return nil
 }
 
 func (c *Cloud) tagList(r *request) (answer, error) {
-	t, err := c.tagged(r, false)
+	t, err := c.tagged(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -22,7 +38,7 @@ func (c *Cloud) tagList(r *request) (answer, error) {
 }
 
 func (c *Cloud) tagReplace(r *request) (answer, error) {
-	t, err := c.tagged(r, true)
+	t, err := c.tagged(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -30,23 +46,21 @@ func (c *Cloud) tagReplace(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	tags, valid := texts(in["tags"])
-	if !valid || !has(in, "tags") || len(in) != 1 {
-		return answer{}, refuseAs(400, "HTTPBadRequest", "Invalid tags body")
+	if !has(in, "tags") {
+		return answer{}, invalidInput("Invalid tags body")
 	}
-	for _, tag := range tags {
-		if tag == "" || len(tag) > 255 {
-			return answer{}, refuseAs(400, "HTTPBadRequest", "Invalid input for operation: '"+tag+"' is no valid tag.")
-		}
+	checked, err := checkTexts(in["tags"])
+	if err != nil {
+		return answer{}, invalidInput(err.Error())
 	}
-	slices.Sort(tags)
-	t.tags = slices.Compact(tags)
+	t.tags, _ = texts(checked)
+	slices.Sort(t.tags)
 	c.touch(t)
-	return ok(doc{"tags": anyOf(t.tags)})
+	return ok(in)
 }
 
 func (c *Cloud) tagClear(r *request) (answer, error) {
-	t, err := c.tagged(r, true)
+	t, err := c.tagged(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -56,7 +70,7 @@ func (c *Cloud) tagClear(r *request) (answer, error) {
 }
 
 func (c *Cloud) tagCheck(r *request) (answer, error) {
-	t, err := c.tagged(r, false)
+	t, err := c.tagged(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -67,8 +81,11 @@ func (c *Cloud) tagCheck(r *request) (answer, error) {
 }
 
 func (c *Cloud) tagAdd(r *request) (answer, error) {
-	t, err := c.tagged(r, true)
+	t, err := c.tagged(r)
 	if err != nil {
+		return answer{}, err
+	}
+	if err := checkTag(r.arg("tag")); err != nil {
 		return answer{}, err
 	}
 	if !slices.Contains(t.tags, r.arg("tag")) {
@@ -76,11 +93,11 @@ func (c *Cloud) tagAdd(r *request) (answer, error) {
 		slices.Sort(t.tags)
 		c.touch(t)
 	}
-	return answer{status: 201}, nil
+	return answer{status: 201, header: http.Header{"Content-Type": {"application/json"}}}, nil
 }
 
 func (c *Cloud) tagRemove(r *request) (answer, error) {
-	t, err := c.tagged(r, true)
+	t, err := c.tagged(r)
 	if err != nil {
 		return answer{}, err
 	}

@@ -59,8 +59,7 @@ func TestSubnetRules(t *testing.T) {
 		text   string
 	}{
 		"overlap":         {subnets.CreateOpts{CIDR: "10.77.0.128/25"}, 400, "overlaps with another subnet"},
-		"host bits":       {subnets.CreateOpts{CIDR: "10.78.0.5/24"}, 400, "isn't a recognized IP subnet cidr, '10.78.0.0/24' is recommended"},
-		"no cidr":         {subnets.CreateOpts{CIDR: "nonsense"}, 400, "is not a valid IP subnet"},
+		"no cidr":         {subnets.CreateOpts{CIDR: "nonsense"}, 400, "is not in a CIDR format"},
 		"version":         {subnets.CreateOpts{CIDR: "fd00::/64"}, 400, "does not match the ip_version"},
 		"pool outside":    {subnets.CreateOpts{CIDR: "10.79.0.0/24", AllocationPools: []subnets.AllocationPool{{Start: "10.79.1.2", End: "10.79.1.9"}}}, 400, "OutOfBoundsAllocationPool"},
 		"pool backwards":  {subnets.CreateOpts{CIDR: "10.79.0.0/24", AllocationPools: []subnets.AllocationPool{{Start: "10.79.0.9", End: "10.79.0.2"}}}, 400, "InvalidAllocationPool"},
@@ -68,7 +67,7 @@ func TestSubnetRules(t *testing.T) {
 		"broadcast":       {subnets.CreateOpts{CIDR: "10.79.0.0/24", GatewayIP: gw("10.79.0.255")}, 400, "Gateway is not valid on subnet"},
 		"loopback":        {subnets.CreateOpts{CIDR: "127.5.0.0/24"}, 400, "Loopback IP subnet is not supported"},
 		"no network":      {subnets.CreateOpts{NetworkID: "00000000-0000-0000-0000-000000000000", CIDR: "10.79.0.0/24"}, 404, "NetworkNotFound"},
-		"not our network": {subnets.CreateOpts{NetworkID: l.external(), CIDR: "10.79.0.0/24"}, 403, "PolicyNotAuthorized"},
+		"not our network": {subnets.CreateOpts{NetworkID: l.external(), CIDR: "10.79.0.0/24"}, 403, "not allowed to create subnet on this network"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.opts.IPVersion = gophercloud.IPv4
@@ -171,7 +170,7 @@ func TestRouterRules(t *testing.T) {
 	p := l.newPort(ports.CreateOpts{NetworkID: n.ID})
 	must[*routers.InterfaceInfo](t, "by port")(routers.AddInterface(l.ctx, l.network, r2.ID, routers.AddInterfaceOpts{PortID: p.ID}).Extract())
 	wantStatus(t, ports.Delete(l.ctx, l.network, p.ID).ExtractErr(), 409, "ServicePortInUse")
-	wantStatus(t, routers.Delete(l.ctx, l.network, r.ID).ExtractErr(), 409, `"message":"Router `+r.ID+` still has ports"`)
+	wantStatus(t, routers.Delete(l.ctx, l.network, r.ID).ExtractErr(), 409, `"message":"Router `+r.ID+` has ports still attached: `)
 	must[*routers.InterfaceInfo](t, "remove")(routers.RemoveInterface(l.ctx, l.network, r.ID, routers.RemoveInterfaceOpts{SubnetID: s.ID}).Extract())
 	_, err = routers.RemoveInterface(l.ctx, l.network, r.ID, routers.RemoveInterfaceOpts{SubnetID: s.ID}).Extract()
 	wantStatus(t, err, 404, "RouterInterfaceNotFoundForSubnet")
@@ -332,11 +331,11 @@ func TestTagsAndFilters(t *testing.T) {
 		must[[]string](t, "tags")(attributestags.ReplaceAll(l.ctx, l.network, "networks", id, attributestags.ReplaceAllOpts{Tags: tags}).Extract())
 	}
 	for query, want := range map[string]string{"tags=x,y": "a", "tags-any=x,z&name=b": "b", "not-tags=y&shared=False&router:external=False": "b", "not-tags-any=x,q&router:external=false": "",
-		"name=a&name=b&tags=y": "a", "description=": "a b public", "admin_state_up=true&mtu=1450": "a b", "status=DOWN": ""} {
+		"name=a&name=b&tags=y": "a", "description=": "a b public", "colour=red&name=a": "a", "name=A": "a", "admin_state_up=true&mtu=1450": "a b", "status=DOWN": ""} {
 		var out struct {
 			Networks []struct{ Name string }
 		}
-		if _, err := l.network.Get(l.ctx, l.network.ServiceURL("networks")+"?fields=name&sort_key=name&"+query, &out, nil); err != nil {
+		if _, err := l.network.Get(l.ctx, l.network.ServiceURL("networks")+"?fields=name&sort_key=name&sort_dir=asc&"+query, &out, nil); err != nil {
 			t.Fatal(err)
 		}
 		got := ""
@@ -350,9 +349,7 @@ func TestTagsAndFilters(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", query, got, want)
 		}
 	}
-	_, err := l.network.Get(l.ctx, l.network.ServiceURL("networks")+"?colour=red", nil, nil)
-	wantStatus(t, err, 400, "['colour'] is invalid attribute for filtering")
-	_, err = l.network.Post(l.ctx, l.network.ServiceURL("networks"), map[string]any{"network": map[string]any{"name": "c", "tags": []string{"x"}}}, nil, nil)
+	_, err := l.network.Post(l.ctx, l.network.ServiceURL("networks"), map[string]any{"network": map[string]any{"name": "c", "tags": []string{"x"}}}, nil, nil)
 	wantStatus(t, err, 400, "Attribute 'tags' not allowed in POST")
 }
 

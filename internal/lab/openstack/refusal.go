@@ -136,3 +136,8 @@ func forbidden(r *request, action string) error {
 	}
 	return refuse(403, "You are not authorized to complete %s action.", action)
 }
+
+// forbiddenField refuses an attribute of Neutron's that the caller may not send.
+func forbiddenField(action, attribute string) error {
+	return refuseAs(403, "PolicyNotAuthorized", "(rule:"+action+" and rule:"+action+":"+attribute+") is disallowed by policy")
+}

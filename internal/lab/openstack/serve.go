@@ -215,9 +215,17 @@ func (c *Cloud) find(r *request) (route, error) {
 		}
 	}
 	if pathKnown {
-		return route{}, &refusal{status: 405, message: "The method " + r.http.Method + " is not allowed for this resource.", kind: "HTTPMethodNotAllowed"}
+		return route{}, &refusal{status: 405, message: r.methodRefused(), kind: "HTTPMethodNotAllowed"}
 	}
 	return route{}, &refusal{status: 404, message: "The resource could not be found.", kind: "HTTPNotFound"}
+}
+
+// methodRefused is what a service says to a method that a path doesn't take.
+func (r *request) methodRefused() string {
+	if r.service == "network" {
+		return "The server could not comply with the request since it is either malformed or otherwise incorrect."
+	}
+	return "The method " + r.http.Method + " is not allowed for this resource."
 }
 
 func matchPath(pattern string, segments []string) (map[string]string, bool) {
