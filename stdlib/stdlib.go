@@ -67,7 +67,7 @@ func Modules(e Env) []*builtin.Module {
 		log.Module(log.Config{}),
 		math.Module(),
 		net.Module(),
-		openstack.Module(openstack.Config{CloudsFile: e.CloudsFile, CloudsEnv: e.CloudsEnv, LookupEnv: e.LookupEnv, Creates: e.Creates, HostKeys: e.HostKeys}),
+		openstack.Module(openstack.Config{CloudsFile: e.CloudsFile, CloudsEnv: e.CloudsEnv, LookupEnv: e.LookupEnv, Creates: e.Creates, HostKeys: e.HostKeys, Secrets: e.Generated}),
 		outputs.Module(outputs.Config{Dir: e.Outputs}),
 		path.Module(),
 		re.Module(),

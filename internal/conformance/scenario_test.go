@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -167,7 +166,7 @@ func (l *logins) forget() {
 
 // module returns the module as a new run has it.
 func (s *scenario) module() *builtin.Module {
-	m := openstack.Module(openstack.Config{CloudsFile: s.clouds, HostKeys: journal.NewValues(s.kept), Interval: s.target.interval})
+	m := openstack.Module(openstack.Config{CloudsFile: s.clouds, HostKeys: journal.NewValues(s.kept), Secrets: journal.NewValues(s.kept), Interval: s.target.interval})
 	s.t.Cleanup(func() {
 		if err := m.Recv.(*openstack.Clouds).Close(); err != nil {
 			s.t.Error(err)
@@ -282,7 +281,7 @@ func same(a, b starlark.Value) error {
 	if err != nil {
 		return err
 	}
-	if !reflect.DeepEqual(x, y) {
+	if len(effect.Compare(map[string]any{"": x}, map[string]any{"": y})) > 0 {
 		return fmt.Errorf("%v is not %v", y, x)
 	}
 	return nil

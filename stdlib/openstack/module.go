@@ -29,6 +29,9 @@ type Config struct {
 	Creates int
 	// HostKeys keeps the host keys that were read from consoles. Nil keeps none.
 	HostKeys effect.Store
+	// Secrets keeps the secrets of application credentials, encrypted. Without it
+	// none can be made.
+	Secrets effect.Store
 	// Interval is the pause between two looks at something under way. 0 means 2 s.
 	Interval time.Duration
 }

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,6 +28,9 @@ type noun struct {
 	scans   bool           // a list can't be filtered by the description
 	domain  string         // it is looked for in this domain: names are unique in one; empty is all
 	unnamed bool           // it has no name, only a mark
+	denied  bool           // who may not see all is denied what isn't there, in place of being told so
+	opaque  bool           // its ids don't look like ids: what looks like one is a name
+	filter  url.Values     // added to the query of each list
 	admin   bool           // only administrators may see it: examples log in as one
 	tagged  tagging
 	attrs   []attr
@@ -35,6 +39,10 @@ type noun struct {
 	// it is ready at once.
 	phase func(client.Object) phase
 
+	// shape brings a resource into the form that the common code knows, and
+	// form the body of a create into the API's; may be nil.
+	shape func(client.Object)
+	form  func(client.Object) (client.Object, error)
 	// expand adds to a resource what lies in others, before attributes are read; may be nil.
 	expand func(ctx context.Context, cl *client.Client, obj client.Object) error
 	// release takes off what keeps a resource from being deleted and is part of it; may be nil.
@@ -137,8 +145,18 @@ func (n *noun) list(ctx context.Context, cl *client.Client, query url.Values) ([
 	if n.detail != "" {
 		call.Path = n.detail
 	}
-	call.Query = query
-	return cl.List(ctx, call, n.plural)
+	call.Query = maps.Clone(query)
+	for k, v := range n.filter {
+		if call.Query == nil {
+			call.Query = url.Values{}
+		}
+		call.Query[k] = v
+	}
+	all, err := cl.List(ctx, call, n.plural)
+	for _, obj := range all {
+		n.shaped(obj)
+	}
+	return all, err
 }
 
 // ours returns the query for what the login's project has: an administrator
@@ -175,11 +193,31 @@ func (n *noun) api() client.Service {
 
 // byID returns one resource; an error of kind NotFound if there is none.
 func (n *noun) byID(ctx context.Context, cl *client.Client, id string) (client.Object, error) {
-	return cl.One(ctx, n.call(http.MethodGet, url.PathEscape(id), nil), n.bodyKey())
+	obj, err := cl.One(ctx, n.call(http.MethodGet, url.PathEscape(id), nil), n.bodyKey())
+	if n.denied && fault.KindOf(err) == fault.Denied {
+		err = &fault.Error{Kind: fault.NotFound, Err: err}
+	}
+	n.shaped(obj)
+	return obj, err
+}
+
+// shaped is obj in the form that the common code knows; nil stays nil.
+func (n *noun) shaped(obj client.Object) {
+	if n.shape != nil && obj != nil {
+		n.shape(obj)
+	}
 }
 
 func (n *noun) create(ctx context.Context, cl *client.Client, body client.Object) (client.Object, error) {
-	return cl.One(ctx, n.call(http.MethodPost, "", body), n.bodyKey())
+	if n.form != nil {
+		var err error
+		if body, err = n.form(body); err != nil {
+			return nil, err
+		}
+	}
+	obj, err := cl.One(ctx, n.call(http.MethodPost, "", body), n.bodyKey())
+	n.shaped(obj)
+	return obj, err
 }
 
 func (n *noun) update(ctx context.Context, cl *client.Client, id string, body client.Object) (client.Object, error) {
@@ -202,7 +240,7 @@ func (n *noun) setTags(ctx context.Context, cl *client.Client, id string, tags a
 // the login's project, else of those that are shared with it. An error of kind
 // NotFound says that there is none, one of kind Invalid that there are several.
 func (n *noun) byName(ctx context.Context, cl *client.Client, name string) (client.Object, error) {
-	if isID(name) {
+	if isID(name) && !n.opaque {
 		obj, err := n.byID(ctx, cl, name)
 		if err == nil || fault.KindOf(err) != fault.NotFound {
 			return obj, err

@@ -614,6 +614,102 @@ class Cloud:
             Returns: None"""
             ...
 
+    class application_credential:
+        """What a program logs in with in place of a user's password, in one project, with no more than the user's roles. Its description is the owner mark. Keystone shows the secret to nobody; the site's store keeps it, encrypted. A login by an application credential can make and delete others only if it is unrestricted."""
+
+        def ensure(self, name: str, *, roles: list[str] = [], access_rules: Any = None, expires: str = "", lifetime: str = None, renew_before: str = None, unrestricted: bool = False, replace: bool = False) -> "openstack.application_credential":
+            """Make an application credential of the login's user, in its project, be there with the given roles and rules. What isn't given isn't compared. One that has ended, or whose lifetime is about to end, is revoked and made anew: its id changes then, and what uses it fails until it has the new one. So is one whose secret the site's store lacks.
+            
+            Args:
+              name: The name, unique among those of the login's user.
+              roles: The names of the roles that it gives, of those that the login has. Default: all of them. Can't be changed.
+              access_rules: The calls that it allows: a list of {"service": "compute", "method": "GET", "path": "/v2.1/servers"}, where * stands for a part of a path and ** for any. Default: all that the roles allow. Can't be changed.
+              expires: When it ends, such as "2027-01-01T00:00:00Z". Default: never. Can't be changed.
+              lifetime: In place of expires: how long it lasts from when it is made, such as "720h".
+              renew_before: With lifetime: how long before its end it is made anew. Default: a third of the lifetime.
+              unrestricted: Let who uses it make and delete others, and trusts. Can't be changed.
+              replace: Where what can't be changed differs, revoke it and make it anew.
+            
+            Returns: openstack.application_credential"""
+            ...
+
+        def get(self, name: str) -> "openstack.application_credential or None":
+            """Return the application credential of that name or id, of the login's user, or None.
+            
+            Args:
+              name: The name, or the id.
+            
+            Returns: openstack.application_credential or None"""
+            ...
+
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.application_credential]":
+            """Return the application credentials of the login's user, without their secrets.
+            
+            Args:
+              name: Only those of this name.
+              mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
+            
+            Returns: list[openstack.application_credential]"""
+            ...
+
+        def delete(self, name: str, *, adopt: bool = False) -> "None":
+            """Revoke the application credential of that name, of the login's user: who is logged in by it no longer is. That there is none is no error; one that isn't this recipe's is refused.
+            
+            Args:
+              name: The name that it was ensured with.
+              adopt: Delete it even if it lacks this recipe's owner mark.
+            
+            Returns: None"""
+            ...
+
+    class ec2_credential:
+        """An access key and its secret, for S3 and other services that speak Amazon's dialects. The owner mark stands beside the key in what Keystone keeps; one that was made by other means (`openstack ec2 credentials create`) has none, and is no recipe's. Where the login is by an application credential, Keystone ties the key to that: it ends with it."""
+
+        def ensure(self, name: str, *, user: Any = None, project: Any = None, replace: bool = False) -> "openstack.ec2_credential":
+            """Make an EC2 credential be there. It isn't kept in the site's store: Keystone shows the secret to its owner again.
+            
+            Args:
+              name: A name for it, which is the end of its owner mark; Keystone knows none.
+              user: The user that it acts for, by name or id; others than the login's are for administrators. Can't be changed.
+              project: The project that it is for, by name or id. Default: the login's. Can't be changed.
+              replace: Where what can't be changed differs, revoke it and make it anew.
+            
+            Returns: openstack.ec2_credential"""
+            ...
+
+        def get(self, name: str) -> "openstack.ec2_credential or None":
+            """Return the ec2 credential of that name or id, or None. Of several with one name, that of the login's own project is meant.
+            
+            Args:
+              name: The name, or the id.
+            
+            Returns: openstack.ec2_credential or None"""
+            ...
+
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.ec2_credential]":
+            """Return the ec2 credentials that the login may see, sorted as the cloud gives them.
+            
+            Args:
+              name: Only those of this name.
+              mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
+            
+            Returns: list[openstack.ec2_credential]"""
+            ...
+
+        def delete(self, name: str, *, adopt: bool = False) -> "None":
+            """Delete the ec2 credential of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
+            
+            Args:
+              name: The name that it was ensured with.
+              adopt: Delete it even if it lacks this recipe's owner mark.
+            
+            Returns: None"""
+            ...
+
     class quota:
         """What a project may have. There always is one, and it goes with its project."""
 

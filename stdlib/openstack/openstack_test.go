@@ -29,6 +29,7 @@ type world struct {
 	url      string
 	dir      string
 	hostKeys string // folder of the host keys that were kept
+	secrets  string // folder of the secrets that were kept
 	module   *builtin.Module
 	door     *effect.Door
 	silent   atomic.Bool // consoles say nothing
@@ -60,7 +61,7 @@ func newWorld(t *testing.T, config lab.Config) *world {
 	if config.BootDelay == 0 {
 		config.BootDelay = 30 * time.Millisecond
 	}
-	w := &world{t: t, dir: t.TempDir(), hostKeys: t.TempDir()}
+	w := &world{t: t, dir: t.TempDir(), hostKeys: t.TempDir(), secrets: t.TempDir()}
 	if config.ConsoleLog == nil {
 		config.ConsoleLog = w.console
 	}
@@ -79,7 +80,7 @@ func newWorld(t *testing.T, config lab.Config) *world {
 
 // newModule returns the module as a new run has it.
 func (w *world) newModule() *builtin.Module {
-	m := openstack.Module(openstack.Config{CloudsFile: filepath.Join(w.dir, "clouds.yaml"), HostKeys: journal.NewValues(w.hostKeys), Interval: 5 * time.Millisecond})
+	m := openstack.Module(openstack.Config{CloudsFile: filepath.Join(w.dir, "clouds.yaml"), HostKeys: journal.NewValues(w.hostKeys), Secrets: journal.NewValues(w.secrets), Interval: 5 * time.Millisecond})
 	w.t.Cleanup(func() {
 		if err := m.Recv.(*openstack.Clouds).Close(); err != nil {
 			w.t.Error(err)

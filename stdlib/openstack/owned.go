@@ -36,14 +36,19 @@ func holdings() []holding {
 	for _, n := range []*noun{portNoun(), routerNoun(), subnetNoun(), networkNoun(), securityGroupNoun(), ruleNoun()} {
 		all = append(all, holdingOf(n))
 	}
-	return append(all, imageHolding(), keypairHolding(), administered(userNoun()), administered(projectNoun()))
+	return append(all, imageHolding(), keypairHolding(), credentialOf(holdingOf(ec2Noun())), credentialHolding(), administered(userNoun()), administered(projectNoun()))
+}
+
+// credentialOf is h, which lets somebody in.
+func credentialOf(h holding) holding {
+	h.credential = true
+	return h
 }
 
 // administered is the holding of what only administrators may see. It goes last
 // of all: others may be logged in by it.
 func administered(n *noun) holding {
-	h := holdingOf(n)
-	h.credential = true
+	h := credentialOf(holdingOf(n))
 	all := h.list
 	h.list = func(ctx context.Context, cl *client.Client) ([]client.Object, error) {
 		if may, err := administers(cl); err != nil || !may {

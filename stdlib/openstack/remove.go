@@ -26,6 +26,13 @@ func (n *noun) remove(ctx context.Context, c *Cloud, cl *client.Client, obj clie
 	case fault.Conflict:
 		return n.inUse(ctx, cl, id, err)
 	case "":
+	case fault.Denied:
+		if n.denied {
+			if _, gone := n.byID(ctx, cl, id); fault.KindOf(gone) == fault.NotFound {
+				return nil
+			}
+		}
+		return err
 	default:
 		return err
 	}

@@ -169,7 +169,7 @@ func (c *Client) loginError(ctx context.Context, err error) error {
 	out := &fault.Error{Op: "logging in to cloud", Target: e.Name, Kind: f.Kind, Hint: f.Hint, After: f.After, Err: f}
 	var code gophercloud.ErrUnexpectedResponseCode
 	switch {
-	case errors.As(err, &code) && code.Actual == http.StatusNotFound && e.Method != ByToken:
+	case errors.As(err, &code) && code.Actual == http.StatusNotFound && f.Kind != fault.Denied && e.Method != ByToken:
 		out.Kind = fault.Invalid
 		out.Hint = "check " + e.named("auth.auth_url") + ": " + e.AuthURL
 	case f.Kind == fault.Denied:

@@ -58,6 +58,9 @@ func refusal(s Service, e gophercloud.ErrUnexpectedResponseCode) *fault.Error {
 		message = http.StatusText(e.Actual)
 	}
 	f := &fault.Error{Kind: kindOf(e.Actual, kindName, message)}
+	if s == Identity && e.Actual == http.StatusNotFound && e.Method == http.MethodPost && strings.Contains(e.URL, "/auth/tokens") && strings.HasPrefix(message, "Could not find") {
+		f.Kind = fault.Denied // an application credential, or its project, that has gone
+	}
 	id := e.ResponseHeader.Get("X-Openstack-Request-Id")
 	if id == "" {
 		id = e.ResponseHeader.Get("X-Compute-Request-Id")
