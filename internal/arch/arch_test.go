@@ -44,7 +44,7 @@ func parts() []part {
 		{"internal/skip", nil},
 		{"internal/lab", []string{"internal/site", "internal/fault"}},
 		{"internal/lab/kubernetes", nil},
-		{"internal/bench", []string{"runtime", "runtime/dialect", "runtime/effect", "runtime/journal"}},
+		{"internal/bench", []string{"runtime", "runtime/builtin", "runtime/dialect", "runtime/effect", "runtime/journal", "stdlib/openstack", "internal/lab"}},
 		{"internal/site", []string{"internal/fault"}},
 		{"internal/fault", nil},
 		{"internal/durable", nil},

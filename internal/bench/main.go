@@ -47,27 +47,29 @@ type group struct {
 	measure func(context.Context, string) ([]figure, error)
 }
 
-func groups() []group {
-	return []group{{"start", start}, {"engine", engine}, {"door", door}, {"dialect", language}, {"plan", plan}}
+func groups(clouds, cloud string) []group {
+	return []group{{"start", start}, {"engine", engine}, {"door", door}, {"dialect", language}, {"plan", plan}, {"openstack", openstacks(clouds, cloud)}}
 }
 
 func main() {
 	only := flag.String("only", "", "measure this group only")
 	program := flag.String("gsrun", "bin/gsrun", "the program to measure")
+	clouds := flag.String("clouds", "", "clouds.yaml with a real cloud to measure on, in place of one that is started")
+	cloud := flag.String("cloud", "", "its entry in that file")
 	flag.Parse()
 	found := false
-	for _, g := range groups() {
+	for _, g := range groups(*clouds, *cloud) {
 		if *only != "" && g.name != *only {
 			continue
 		}
 		found = true
 		figures, err := g.measure(context.Background(), *program)
+		for _, f := range figures {
+			fmt.Println(f)
+		}
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "bench %s: %v\n", g.name, err)
 			os.Exit(1)
-		}
-		for _, f := range figures {
-			fmt.Println(f)
 		}
 	}
 	if !found {
@@ -89,8 +91,12 @@ func median(n int, f func() error) (time.Duration, error) {
 			all = append(all, time.Since(begin))
 		}
 	}
+	return middle(all), nil
+}
+
+func middle(all []time.Duration) time.Duration {
 	slices.Sort(all)
-	return all[len(all)/2], nil
+	return all[len(all)/2]
 }
 
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
