@@ -44,6 +44,11 @@ type parts interface {
 	attrs(obj client.Object) map[string]any
 }
 
+// A checker is parts that may refuse to be what is wanted.
+type checker interface {
+	check(obj client.Object) error
+}
+
 func newEnsure(ctx context.Context, c *Cloud, n *noun, name string, adopt, replace bool) (*ensureOp, error) {
 	if name == "" {
 		return nil, fault.New(fault.Invalid, "the %s's name is empty", n.label())
@@ -165,6 +170,11 @@ func (o *ensureOp) diff(st effect.State) (effect.Change, error) {
 	}
 	if later {
 		return effect.Change{Kind: effect.Later, Note: "it depends on what isn't known yet whether it changes"}, nil
+	}
+	if c, ok := o.parts.(checker); ok {
+		if err := c.check(obj); err != nil {
+			return effect.Change{}, err
+		}
 	}
 	if o.parts != nil {
 		change = append(change, o.parts.diff(obj)...)

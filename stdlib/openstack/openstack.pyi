@@ -477,6 +477,83 @@ class Cloud:
             Returns: None"""
             ...
 
+    class load_balancer:
+        """A load balancer with its listeners, pools, members and health monitors."""
+
+        def ensure(self, name: str, *, subnet: Any = None, network: Any = None, port: Any = None, address: str = None, provider: str = None, flavor: str = None, availability_zone: str = None, enabled: bool = None, listeners: Any = None, tags: list[str] = [], exact: bool = False, timeout: str = "10m", adopt: bool = False, replace: bool = False) -> "openstack.load_balancer":
+            """Make a load balancer be there with the given listeners, and wait until it is ready. What isn't given isn't compared. A listener is {"protocol": "TCP", "port": 6443}, with what else Octavia knows of it by its names there (connection_limit, allowed_cidrs, timeout_client_data in ms, default_tls_container_ref and so on), and "pool": {"algorithm": "ROUND_ROBIN" (default), "protocol": the listener's, "session_persistence": {"type": ...}, ...}. A pool has "members", a list of {"address": ..., "port": the listener's, "weight": ..., "backup": ..., "subnet": ..., "monitor_address": ..., "monitor_port": ...}, and "monitor": {"type": "TCP", "delay": 5, "timeout": 3, "max_retries": 3}, for HTTP with url_path, expected_codes and http_method. A listener is known by its port, a member by its address and port. Parts that this recipe didn't make stay unless `exact = True`.
+            
+            Args:
+              name: The name.
+              subnet: The subnet to have its address on, by name, id or object. Give this, network or port. Can't be changed.
+              network: The network to have its address on. Can't be changed.
+              port: A port of one's own whose address it uses, and which outlives it. Can't be changed.
+              address: Its virtual address. Default: the cloud's choice. Can't be changed.
+              provider: What to make it of, such as "amphora" or "ovn". Can't be changed.
+              flavor: Id of a load balancer flavor. Can't be changed.
+              availability_zone: Where to run. Can't be changed.
+              enabled: Whether it takes connections.
+              listeners: What it listens on: a list of dicts, see above. Without it listeners aren't compared.
+              tags: Its tags; other tags are removed. Octavia has them since 2019.
+              exact: Remove listeners, pools, members and monitors that this recipe didn't make.
+              timeout: How long to wait, after each change, until it is ready for the next.
+              adopt: Take over a load balancer of that name, and listeners and pools of it, that lack this recipe's mark.
+              replace: Where what can't be changed differs, delete the part or the whole and make it anew; one that ended in ERROR too.
+            
+            Returns: openstack.load_balancer"""
+            ...
+
+        def get(self, name: str) -> "openstack.load_balancer or None":
+            """Return the load balancer of that name or id, or None. Of several with one name, that of the login's own project is meant.
+            
+            Args:
+              name: The name, or the id.
+            
+            Returns: openstack.load_balancer or None"""
+            ...
+
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.load_balancer]":
+            """Return the load balancers that the login may see, sorted as the cloud gives them.
+            
+            Args:
+              name: Only those of this name.
+              mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
+            
+            Returns: list[openstack.load_balancer]"""
+            ...
+
+        def delete(self, name: str, *, adopt: bool = False) -> "None":
+            """Delete the load balancer of that name with all its parts and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
+            
+            Args:
+              name: The name that it was ensured with.
+              adopt: Delete it even if it lacks this recipe's owner mark.
+            
+            Returns: None"""
+            ...
+
+        def status(self, name: str) -> "dict or None":
+            """Return how a load balancer and each part of it is, as Octavia says it: {"provisioning_status": ..., "operating_status": ..., "listeners": [{..., "pools": [{..., "members": [...]}]}], "stats": {"bytes_in": ..., "active_connections": ...}}. None if there is none of that name or id.
+            
+            Args:
+              name: The name, or the id.
+            
+            Returns: dict or None"""
+            ...
+
+        def wait(self, name: str, *, operating_status: str = "", timeout: str = "10m") -> "None":
+            """Wait until a load balancer is ACTIVE, and has the operating status asked for. One that ended in ERROR is an error.
+            
+            Args:
+              name: The name, or the id.
+              operating_status: The operating status to wait for too, such as "ONLINE". Some clouds never say another than OFFLINE.
+              timeout: How long to wait.
+            
+            Returns: None"""
+            ...
+
     class project:
         """A project: what quotas and most resources belong to. To make one takes an administrator. Its description is the owner mark. Deleting one leaves behind what is in it, which nobody but an administrator can find then: delete that first."""
 

@@ -32,7 +32,7 @@ type holding struct {
 // holdings lists the kinds in the order in which they are deleted: what uses
 // others comes before them.
 func holdings() []holding {
-	all := []holding{holdingOf(floatingIPNoun()), serverHolding()}
+	all := []holding{holdingOf(floatingIPNoun()), balancerHolding(), serverHolding()}
 	for _, n := range []*noun{portNoun(), routerNoun(), subnetNoun(), networkNoun(), securityGroupNoun(), ruleNoun()} {
 		all = append(all, holdingOf(n))
 	}

@@ -67,6 +67,7 @@ func keptKinds() []kept {
 		{service: Compute, path: "/flavors", list: "/flavors/detail", key: "flavors", one: "flavor"},
 		{service: Compute, path: "/os-keypairs", key: "keypairs", one: "keypair", id: "name", wrapped: true},
 		{service: Image, path: "/images", key: "images", filters: []string{"name", "owner"}, query: "limit=200"},
+		{service: LoadBalancer, path: "/lbaas/loadbalancers", key: "loadbalancers", one: "loadbalancer", filters: []string{"name", "description", "project_id"}},
 		{service: BlockStorage, path: "/volumes", list: "/volumes/detail", key: "volumes", one: "volume", filters: []string{"name"}},
 	}
 }
