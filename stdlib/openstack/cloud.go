@@ -173,7 +173,8 @@ func cloudType() *builtin.Type {
 		Doc:  "One project of a cloud. It is safe to use from several steps at once.",
 		Of:   builtin.TypeOf[*Cloud](),
 		Nouns: []builtin.Noun{networkVerbs(), subnetVerbs(), routerVerbs(), portVerbs(), securityGroupVerbs(), floatingIPVerbs(),
-			keypairVerbs(), imageVerbs(), flavorVerbs(), serverVerbs(), balancerVerbs(), projectVerbs(), userVerbs(), assignmentVerbs(), credentialVerbs(), ec2Verbs(), quotaVerbs()},
+			keypairVerbs(), imageVerbs(), flavorVerbs(), serverVerbs(),
+			serverGroupVerbs(), availabilityZoneVerbs(), hypervisorVerbs(), balancerVerbs(), projectVerbs(), userVerbs(), assignmentVerbs(), credentialVerbs(), ec2Verbs(), quotaVerbs()},
 		Methods: []builtin.Func{externalNetworkMethod(), limitsMethod(), identityMethod(), endpointMethod(), endpointsMethod()},
 	}
 }

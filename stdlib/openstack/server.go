@@ -2,6 +2,9 @@ package openstack
 
 import (
 	"context"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,14 +34,17 @@ func serverAttrs() []builtin.Attr {
 		{Name: "id", Type: "str", Doc: "The id."},
 		{Name: "name", Type: "str", Doc: "The name."},
 		{Name: "status", Type: "str", Doc: "ACTIVE once it runs."},
-		{Name: "address", Type: "str", Doc: "Its first fixed address: of the first network by name, IPv4 before IPv6; empty if it has none."},
+		{Name: "address", Type: "str", Doc: "Its first fixed address: of the first network by name, IPv4 before IPv6; empty if it has none. See address_on."},
 		{Name: "addresses", Type: "dict[str, list[str]]", Doc: "Its fixed addresses by the network's name."},
-		{Name: "image", Type: "str", Doc: "Id of the image; empty if it boots from a volume."},
+		{Name: "interfaces", Type: "list[dict]", Doc: "All its addresses, by the network's name: each has network, address, family (4 or 6), kind (\"fixed\" or \"floating\") and mac."},
+		{Name: "image", Type: "str", Doc: "Id of the image; empty if it boots from a volume that this module didn't make."},
 		{Name: "flavor", Type: "str", Doc: "Id of the flavor."},
 		{Name: "key_name", Type: "str", Doc: "Name of the key pair; empty if it has none."},
 		{Name: "availability_zone", Type: "str", Doc: "Where it runs."},
 		{Name: "security_groups", Type: "list[str]", Doc: "Names of the security groups of its ports, sorted."},
 		{Name: "metadata", Type: "dict[str, str]", Doc: "Its metadata, without what this module keeps there."},
+		{Name: "tags", Type: "list[str]", Doc: "Its tags, sorted."},
+		{Name: "volumes", Type: "list[str]", Doc: "Ids of the volumes that are attached to it."},
 		{Name: "mark", Type: "str", Doc: "The owner mark; empty if it has none."},
 	}
 }
@@ -49,24 +55,32 @@ func serverType() *builtin.Type {
 		Doc:     "A virtual machine.",
 		Of:      builtin.TypeOf[*Server](),
 		Attrs:   serverAttrs(),
-		Methods: []builtin.Func{hostKeyMethod()},
+		Methods: []builtin.Func{addressOnMethod(), consoleLogMethod(), hostKeyMethod()},
 	}
 }
 
 type serverArgs struct {
 	Name           string                 `star:"name,required" doc:"The name."`
-	Image          effect.Reference       `star:"image,required" doc:"What it boots from, by name, id or object. Can't be changed."`
-	Flavor         effect.Reference       `star:"flavor,required" doc:"Its size, by name, id or object. Can't be changed."`
-	Networks       []effect.Reference     `star:"networks" doc:"The networks that it gets a port on, by name, id or object. Can't be changed."`
-	Ports          []effect.Reference     `star:"ports" doc:"The ports that it uses, which outlive it. Can't be changed."`
-	KeyName        effect.Reference       `star:"key_name" doc:"The key pair that lets in, by name or object. Can't be changed."`
-	UserData       effect.Text            `star:"user_data" doc:"What cloud-init gets, at most 48 KiB. Its digest is kept in the metadata to notice a change. Of secret data none is kept, since it could be guessed from that: a change of it goes unnoticed until the server is made anew. Can't be changed."`
+	Image          effect.Reference       `star:"image" doc:"What it boots from, by name, id or object. A change of it needs rebuild = True."`
+	Flavor         effect.Reference       `star:"flavor,required" doc:"Its size, by name, id or object. A change of it needs resize = True."`
+	Networks       []effect.Reference     `star:"networks" doc:"The networks that it has a port on, by name, id or object."`
+	Ports          []effect.Reference     `star:"ports" doc:"The ports that it uses, which outlive it."`
+	Exact          bool                   `star:"exact" doc:"Detach ports that are neither among ports nor on one of the networks. Default: others stay."`
+	RootVolume     effect.Data            `star:"root_volume" doc:"Boot from a volume that is made of the image: size in GiB, and if need be type (name of a volume type) and delete_on_termination (default True). Can't be changed."`
+	Volume         effect.Reference       `star:"volume" doc:"Boot from this volume, by id or object, in place of an image. Can't be changed."`
+	KeyName        effect.Reference       `star:"key_name" doc:"The key pair that lets in, by name or object. A change of it needs rebuild = True."`
+	UserData       effect.Text            `star:"user_data" doc:"What cloud-init gets, at most 48 KiB. Its digest is kept in the metadata to notice a change, which needs rebuild = True. Of secret data none is kept, since it could be guessed from that: a change of it goes unnoticed until the server is made anew."`
 	SecurityGroups []effect.Reference     `star:"security_groups" doc:"The security groups of the ports on networks, by name or object. Ports of one's own have theirs."`
 	Metadata       map[string]effect.Text `star:"metadata" doc:"Metadata to have; other keys stay."`
+	Tags           []effect.Text          `star:"tags" doc:"The tags to have: all that it has."`
 	Zone           effect.Text            `star:"availability_zone" doc:"Where to run. Default: the cloud's choice. Can't be changed."`
+	Group          effect.Reference       `star:"group" doc:"The server group that it belongs to, by name, id or object. Can't be changed."`
 	ConfigDrive    *bool                  `star:"config_drive" doc:"Whether the metadata is given on a drive too. Can't be changed."`
-	Timeout        time.Duration          `star:"timeout" doc:"How long to wait until it runs."`
+	Power          string                 `star:"power" doc:"on: it runs. off: it is there and shut off. keep: a new one runs, another stays as it is."`
+	Timeout        time.Duration          `star:"timeout" doc:"How long each wait may take until it is as wanted."`
 	Adopt          bool                   `star:"adopt" doc:"Take over a server of that name that lacks this recipe's mark."`
+	Resize         bool                   `star:"resize" doc:"Where the flavor differs, resize the server, which restarts it, and confirm that."`
+	Rebuild        bool                   `star:"rebuild" doc:"Where image, user_data or key_name differ, make its disk anew: what is on it is lost; id, ports and addresses stay."`
 	Replace        bool                   `star:"replace" doc:"Where what can't be changed differs, or the server is in ERROR, delete it and make it anew."`
 }
 
@@ -77,17 +91,18 @@ func serverVerbs() builtin.Noun {
 			builtin.Of(builtin.Spec[*Cloud, serverArgs]{
 				Name: "ensure",
 				Doc: "Make a server be there, as described and running. One that is off is started; one that ended in ERROR is named, with the cloud's own reason, and replaced only with `replace = True`. " +
-					"What isn't given isn't compared.",
+					"Name, metadata, tags, security groups and power are changed as they differ, and missing ports attached; nothing restarts a machine, empties its disk or deletes it unless " +
+					"`resize`, `rebuild` or `replace` says that this may be. What isn't given isn't compared.",
 				Returns: "openstack.server",
 				Example: "net = cloud.network.ensure(\"mgmt\")\n" +
 					"cloud.subnet.ensure(\"mgmt\", network = net, cidr = \"10.20.0.0/24\")\n" +
 					`vm = cloud.server.ensure("gw", image = "lab-tiny", flavor = "m1.small", networks = [net], metadata = {"role": "gateway"})`,
 				Effect:   builtin.Changes,
 				Errors:   []fault.Kind{fault.Exists, fault.Failed, fault.Invalid, fault.NotFound, fault.Quota, fault.Timeout},
-				Defaults: serverArgs{Timeout: 10 * time.Minute},
+				Defaults: serverArgs{Timeout: 10 * time.Minute, Power: "on"},
 				Run:      ensureServer,
 			}),
-			serverGet(), serverList(), serverDelete(),
+			serverGet(), serverList(), serverDelete(), powerVerb("start", "ACTIVE"), powerVerb("stop", "SHUTOFF"), rebootVerb(), rebuildVerb(), resizeVerb(), serverWait(),
 		},
 	}
 }
@@ -98,8 +113,16 @@ func ensureServer(ctx context.Context, c *Cloud, a serverArgs) (any, error) {
 	switch {
 	case a.Name == "":
 		return nil, fault.New(fault.Invalid, "the server's name is empty")
-	case a.Image.Empty():
+	case a.Image.Empty() && a.Volume.Empty():
 		return nil, invalid("pass the image's name: one that isn't there is then named", "the image is empty, or None")
+	case !a.Image.Empty() && !a.Volume.Empty():
+		return nil, invalid("give root_volume to boot from a volume that is made of the image", "it can't boot from both image and volume")
+	case a.RootVolume.V != nil && a.Image.Empty():
+		return nil, invalid("give the image that the volume is made of", "root_volume needs an image")
+	case !slices.Contains([]string{"on", "off", "keep"}, a.Power):
+		return nil, invalid("say on, off or keep", "power is "+strconv.Quote(a.Power))
+	case a.Volume.Known() && !a.Volume.Empty() && a.Volume.Name == "" && !isID(a.Volume.ID.Reveal()):
+		return nil, invalid("pass cloud.volume.get(name)", "volume is neither an object nor an id")
 	case a.Flavor.Empty():
 		return nil, invalid("pass the flavor's name: one that isn't there is then named", "the flavor is empty, or None")
 	case a.Networks == nil && a.Ports == nil:
@@ -113,6 +136,9 @@ func ensureServer(ctx context.Context, c *Cloud, a serverArgs) (any, error) {
 		if strings.HasPrefix(k, ownMetadata) {
 			return nil, fault.New(fault.Invalid, "%s: metadata %s: names that begin with %s are this module's own", t, k, ownMetadata)
 		}
+	}
+	if err := checkRootVolume(t.String(), a.RootVolume.V); err != nil {
+		return nil, err
 	}
 	mark, err := markFor(ctx, c, "server", a.Name)
 	if err != nil {
@@ -172,22 +198,54 @@ func serverByName(ctx context.Context, cl *client.Client, name string) (client.O
 	return nil, fault.Hinted(fault.Invalid, "name the one that is meant by its id", "%d servers are called %q: %s", len(all), name, ids(all))
 }
 
+type serverListArgs struct {
+	Name     string            `star:"name,positional" doc:"Only those of this name."`
+	Mark     string            `star:"mark" doc:"Only those whose owner mark begins so, such as \"gsrun:lab/gateway/\"."`
+	Tags     []string          `star:"tags" doc:"Only those that have all of these tags."`
+	Metadata map[string]string `star:"metadata" doc:"Only those whose metadata has these."`
+	Filters  map[string]string `star:"filters" doc:"Further filters, as the API takes them in its query, such as {\"status\": \"ACTIVE\"}."`
+}
+
+func (a serverListArgs) query() url.Values {
+	q := url.Values{}
+	for k, v := range a.Filters {
+		q.Set(k, v)
+	}
+	if len(a.Tags) > 0 {
+		q.Set("tags", strings.Join(a.Tags, ","))
+	}
+	return q
+}
+
+// hasMetadata reports whether a server's metadata has all of want. Nova filters
+// by it for administrators only.
+func hasMetadata(obj client.Object, want map[string]string) bool {
+	have, _ := obj["metadata"].(client.Object)
+	for k, v := range want {
+		if x, given := have[k]; !given || x != v {
+			return false
+		}
+	}
+	return true
+}
+
 func serverList() builtin.Func {
-	return builtin.Of(builtin.Spec[*Cloud, listArgs]{
+	return builtin.Of(builtin.Spec[*Cloud, serverListArgs]{
 		Name:    "list",
-		Doc:     "Return the project's servers, the newest first.",
+		Doc:     "Return the project's servers, the newest first. Filters are Nova's: status, flavor, image, ip, changes-since, and more.",
 		Returns: "list[openstack.server]",
-		Example: `running = [s.name for s in cloud.server.list() if s.status == "ACTIVE"]`,
+		Example: `running = [s.name for s in cloud.server.list(filters = {"status": "ACTIVE"}, metadata = {"role": "gateway"})]`,
 		Effect:  builtin.Reads,
-		Run: func(ctx context.Context, c *Cloud, a listArgs) (any, error) {
+		Errors:  []fault.Kind{fault.Invalid},
+		Run: func(ctx context.Context, c *Cloud, a serverListArgs) (any, error) {
 			return readList(ctx, c, "server", func(ctx context.Context, cl *client.Client) ([]map[string]any, error) {
-				all, err := listServers(ctx, cl, a.Name)
+				all, err := listServersBy(ctx, cl, a.Name, a.query())
 				if err != nil {
 					return nil, err
 				}
 				var out []map[string]any
 				for _, obj := range all {
-					if matches(obj, a) {
+					if matches(obj, listArgs{Name: a.Name, Mark: a.Mark}) && hasMetadata(obj, a.Metadata) {
 						out = append(out, serverData(obj))
 					}
 				}

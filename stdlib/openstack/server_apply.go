@@ -25,23 +25,56 @@ func (o *serverOp) Apply(ctx context.Context, c effect.Change) (effect.State, er
 		if err := removeServer(ctx, o.cloud, cl, id); err != nil {
 			return effect.State{}, err
 		}
-		id, err = o.create(ctx, cl)
+		obj, err = o.make(ctx, cl)
 	case effect.Create:
-		id, err = o.create(ctx, cl)
+		obj, err = o.make(ctx, cl)
 	case effect.Update:
-		err = o.update(ctx, cl, obj, c)
+		obj, err = o.update(ctx, cl, obj, c)
 	}
 	if err != nil {
-		return effect.State{}, err
-	}
-	if obj, err = o.awaitActive(ctx, cl, id); err != nil {
 		return effect.State{}, err
 	}
 	return effect.State{Exists: true, Attrs: serverData(obj), Raw: obj}, nil
 }
 
+// make creates a server, waits until it runs, and does what a create can't.
+func (o *serverOp) make(ctx context.Context, cl *client.Client) (client.Object, error) {
+	id, err := o.create(ctx, cl)
+	if err != nil {
+		return nil, err
+	}
+	m := o.machine(cl, id)
+	obj, err := m.await(ctx, "ACTIVE")
+	if err != nil {
+		return nil, err
+	}
+	if len(o.args.Tags) > 0 {
+		if err := m.setTags(ctx, o.tags()); err != nil {
+			return nil, err
+		}
+		obj["tags"] = o.tags()
+	}
+	if want := o.wantedStatus(""); want != "ACTIVE" {
+		return m.power(ctx, obj, want)
+	}
+	return obj, nil
+}
+
+func (o *serverOp) tags() []any {
+	out := []any{}
+	for _, t := range o.args.Tags {
+		out = append(out, t.Reveal())
+	}
+	return out
+}
+
+func (o *serverOp) machine(cl *client.Client, id string) machine {
+	return machine{cloud: o.cloud, cl: cl, id: id, name: o.args.Name, timeout: o.args.Timeout}
+}
+
 func (o *serverOp) create(ctx context.Context, cl *client.Client) (string, error) {
 	body := client.Object{"name": o.args.Name, "description": o.mark}
+	whole := client.Object{"server": body}
 	meta := client.Object{}
 	for k, v := range o.args.Metadata {
 		meta[k] = v.Reveal()
@@ -62,6 +95,20 @@ func (o *serverOp) create(ctx context.Context, cl *client.Client) (string, error
 				groups = append(groups, client.Object{"name": ref.ID.Reveal()}) // an id is taken too, and names may repeat
 			}
 			body["security_groups"] = groups
+		case "image":
+			if o.args.RootVolume.V == nil {
+				f.put(body)
+			} else {
+				meta[imageKey] = f.want
+				body["block_device_mapping_v2"] = []any{rootVolume(o.args.RootVolume.V).device(f.want)}
+			}
+		case "root_volume":
+			meta[rootVolumeKey] = f.want
+		case "volume":
+			body["block_device_mapping_v2"] = []any{client.Object{"boot_index": 0, "source_type": "volume", "destination_type": "volume", "uuid": o.args.Volume.ID.Reveal(), "delete_on_termination": false}}
+		case "group":
+			whole["os:scheduler_hints"] = client.Object{"group": f.want}
+		case "tags": // set once it runs
 		default:
 			f.put(body)
 		}
@@ -73,12 +120,25 @@ func (o *serverOp) create(ctx context.Context, cl *client.Client) (string, error
 	if !o.args.UserData.Empty() {
 		body["user_data"] = base64.StdEncoding.EncodeToString([]byte(o.args.UserData.Reveal()))
 	}
-	made, err := cl.One(ctx, serverCall(http.MethodPost, "", client.Object{"server": body}), "server")
+	call := serverCall(http.MethodPost, "", whole)
+	if o.args.RootVolume.V != nil && rootVolume(o.args.RootVolume.V).kind != "" {
+		call.Version = client.RootVolumeTypeVersion
+	}
+	made, err := cl.One(ctx, call, "server")
 	o.sent.note(ctx, made, err)
 	if fault.KindOf(err) == fault.Conflict {
 		err = o.blame(ctx, cl, nics, err)
 	}
 	return str(made, "id"), err
+}
+
+// device is the root volume as a create asks for it.
+func (r rootSpec) device(image any) client.Object {
+	d := client.Object{"boot_index": 0, "source_type": "image", "destination_type": "volume", "uuid": image, "volume_size": r.size, "delete_on_termination": r.delete}
+	if r.kind != "" {
+		d["volume_type"] = r.kind
+	}
+	return d
 }
 
 // blame names what uses the ports that a new server asks for.
@@ -99,72 +159,153 @@ func (o *serverOp) blame(ctx context.Context, cl *client.Client, nics []any, err
 	return &fault.Error{Kind: fault.Conflict, Hint: "the ports are: " + joinSome(users), After: fault.AfterOf(err), Err: err}
 }
 
-func (o *serverOp) update(ctx context.Context, cl *client.Client, obj client.Object, c effect.Change) error {
-	id := str(obj, "id")
+// update changes what differs. A server that is on its way somewhere is waited
+// for first.
+func (o *serverOp) update(ctx context.Context, cl *client.Client, obj client.Object, c effect.Change) (client.Object, error) {
+	m := o.machine(cl, str(obj, "id"))
+	want := o.wantedStatus(str(obj, "status"))
+	obj, err := m.settle(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
 	meta := client.Object{}
+	differs := map[string]effect.Field{}
 	for _, f := range c.Fields {
+		differs[f.Path] = f
 		switch key, isMeta := strings.CutPrefix(f.Path, "metadata."); {
 		case isMeta:
 			meta[key] = o.args.Metadata[key].Reveal()
 		case f.Path == "name":
-			if _, err := cl.Do(ctx, serverCall(http.MethodPut, "/"+id, client.Object{"server": client.Object{"name": o.args.Name}})); err != nil {
-				return err
-			}
-		case f.Path == "security_groups":
-			if err := o.regroup(ctx, cl, id, f); err != nil {
-				return err
-			}
-		case f.Path == "status" && f.Old == "SHUTOFF":
-			if _, err := serverAction(ctx, cl, id, client.Object{"os-start": nil}); err != nil {
-				return err
+			if _, err := cl.Do(ctx, serverCall(http.MethodPut, "/"+m.id, client.Object{"server": client.Object{"name": o.args.Name}})); err != nil {
+				return nil, err
 			}
 		}
 	}
 	if len(meta) > 0 {
-		_, err := cl.Do(ctx, serverCall(http.MethodPost, "/"+id+"/metadata", client.Object{"metadata": meta}))
+		if _, err := cl.Do(ctx, serverCall(http.MethodPost, "/"+m.id+"/metadata", client.Object{"metadata": meta})); err != nil {
+			return nil, err
+		}
+	}
+	if f, differ := differs["flavor"]; differ {
+		// What was under way may have been this resize.
+		if flavor, _ := obj["flavor"].(client.Object); flavor["id"] != f.New {
+			if obj, err = m.resize(ctx, f.New); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if rebuilds(c.Fields) {
+		if obj, err = o.rebuild(ctx, m, obj, differs); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.replug(ctx, m, c.Before.Raw.(client.Object), differs); err != nil {
+		return nil, err
+	}
+	if _, differ := differs["tags"]; differ {
+		if err := m.setTags(ctx, o.tags()); err != nil {
+			return nil, err
+		}
+	}
+	if str(obj, "status") != want {
+		return m.power(ctx, obj, want)
+	}
+	return getServer(ctx, cl, m.id)
+}
+
+// rebuild makes the disk anew from the wanted image, with the wanted user data
+// and key.
+func (o *serverOp) rebuild(ctx context.Context, m machine, obj client.Object, differs map[string]effect.Field) (client.Object, error) {
+	body := client.Object{"imageRef": serverData(obj)["image"]}
+	call := serverCall(http.MethodPost, "/"+m.id+"/action", client.Object{"rebuild": body})
+	if f, differ := differs["image"]; differ {
+		body["imageRef"] = f.New
+	}
+	if f, differ := differs["key_name"]; differ {
+		body["key_name"] = f.New
+		call.Version = client.RebuildKeyVersion
+	}
+	if f, differ := differs["user_data"]; differ {
+		body["user_data"] = base64.StdEncoding.EncodeToString([]byte(o.args.UserData.Reveal()))
+		body["metadata"] = withMetadata(obj, userDataKey, f.New, o.args.Metadata)
+		call.Version = client.RebuildUserDataVersion
+	}
+	return m.rebuild(ctx, call)
+}
+
+// withMetadata returns all metadata of a server, which a rebuild replaces, with
+// one more.
+func withMetadata(obj client.Object, key string, value any, more map[string]effect.Text) client.Object {
+	out := client.Object{}
+	have, _ := obj["metadata"].(client.Object)
+	for k, v := range have {
+		out[k] = v
+	}
+	for k, v := range more {
+		out[k] = v.Reveal()
+	}
+	out[key] = value
+	return out
+}
+
+// replug attaches and detaches ports, and gives those on networks their
+// security groups.
+func (o *serverOp) replug(ctx context.Context, m machine, before client.Object, differs map[string]effect.Field) error {
+	attached := false
+	for _, attr := range []string{"networks", "ports"} {
+		f, differ := differs[attr]
+		if !differ {
+			continue
+		}
+		have, _ := f.Old.([]any)
+		for _, id := range f.New.([]any) {
+			if slices.Contains(have, id) {
+				continue
+			}
+			if err := m.attach(ctx, map[string]string{"networks": "net_id", "ports": "port_id"}[attr], id.(string)); err != nil {
+				return err
+			}
+			attached = attached || attr == "networks"
+		}
+	}
+	for _, id := range o.strays(before) {
+		if err := m.detach(ctx, id.(string)); err != nil {
+			return err
+		}
+	}
+	if _, differ := differs["security_groups"]; differ || attached && o.args.SecurityGroups != nil {
+		return o.regroup(ctx, m)
+	}
+	return nil
+}
+
+// regroup sets the security groups of the ports on networks. It asks Neutron:
+// Nova adds a group to all ports, and fails if one has it.
+func (o *serverOp) regroup(ctx context.Context, m machine) error {
+	groups, err := securityGroupNoun().resolveAll(ctx, o.cloud, m.cl, o.args.SecurityGroups)
+	if err != nil {
 		return err
 	}
-	return nil
-}
-
-// regroup adds security groups before it takes others off.
-func (o *serverOp) regroup(ctx context.Context, cl *client.Client, id string, f effect.Field) error {
-	want, _ := f.New.([]any)
-	have, _ := f.Old.([]any)
-	for _, w := range want {
-		if !slices.Contains(have, w) {
-			if _, err := serverAction(ctx, cl, id, client.Object{"addSecurityGroup": client.Object{"name": w}}); err != nil {
-				return err
-			}
+	var own []any
+	for _, f := range o.fields {
+		if f.attr == "ports" {
+			own = f.want.([]any)
 		}
 	}
-	for _, h := range have {
-		if !slices.Contains(want, h) {
-			if _, err := serverAction(ctx, cl, id, client.Object{"removeSecurityGroup": client.Object{"name": h}}); err != nil && fault.KindOf(err) != fault.NotFound {
-				return err
-			}
+	ports, err := serverPorts(ctx, m.cl, m.id)
+	if err != nil {
+		return err
+	}
+	for _, x := range ports {
+		p := x.(client.Object)
+		if slices.Contains(own, p["id"]) || p["port_security_enabled"] == false || canonical(sorted(p["security_groups"])) == canonical(sorted(groups)) {
+			continue
+		}
+		if _, err := portNoun().update(ctx, m.cl, str(p, "id"), client.Object{"security_groups": groups}); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// awaitActive waits until the server runs.
-func (o *serverOp) awaitActive(ctx context.Context, cl *client.Client, id string) (client.Object, error) {
-	var running client.Object
-	w := waiting{target: o.Target(), what: "server " + o.args.Name + " (" + id + ") being ACTIVE", timeout: o.args.Timeout,
-		hint: "give it more time with timeout, or ask the cloud's operators what holds it; the next run goes on waiting for it"}
-	err := o.cloud.await(ctx, w, func(ctx context.Context) (string, bool, error) {
-		obj, err := getServer(ctx, cl, id)
-		if err != nil {
-			return "", false, err
-		}
-		if str(obj, "status") == "ERROR" {
-			return "", false, serverFailed(obj, o.args.Name, "ended in ERROR")
-		}
-		running = obj
-		return "it is " + serverState(obj), str(obj, "status") == "ACTIVE", nil
-	})
-	return running, err
 }
 
 // serverFailed is the error for a server in ERROR, with the cloud's reason.

@@ -32,10 +32,16 @@ func serverAction(ctx context.Context, cl *client.Client, id string, body client
 // listServers lists the project's servers; only those of that name if one is
 // given.
 func listServers(ctx context.Context, cl *client.Client, name string) ([]client.Object, error) {
+	return listServersBy(ctx, cl, name, url.Values{})
+}
+
+// listServersBy lists those that match query too.
+func listServersBy(ctx context.Context, cl *client.Client, name string, query url.Values) ([]client.Object, error) {
 	call := serverCall(http.MethodGet, "/detail", nil)
 	if name != "" {
-		call.Query = url.Values{"name": {"^" + regexp.QuoteMeta(name) + "$"}} // Nova takes a regular expression
+		query.Set("name", "^"+regexp.QuoteMeta(name)+"$") // Nova takes a regular expression
 	}
+	call.Query = query
 	return cl.List(ctx, call, "servers")
 }
 
@@ -130,10 +136,19 @@ func serverData(obj client.Object) map[string]any {
 	image, _ := obj["image"].(client.Object) // a text if it boots from a volume
 	flavor, _ := obj["flavor"].(client.Object)
 	addresses, first := fixedAddresses(obj)
+	own, _ := obj["metadata"].(client.Object)
+	imageID := str(image, "id")
+	if imageID == "" {
+		imageID = str(own, imageKey) // of a volume that was made of it
+	}
+	volumes := []any{}
+	for _, v := range objects(obj, "os-extended-volumes:volumes_attached") {
+		volumes = append(volumes, v["id"])
+	}
 	return map[string]any{
 		"id": obj["id"], "name": obj["name"], "status": obj["status"],
-		"address": first, "addresses": addresses,
-		"image": str(image, "id"), "flavor": str(flavor, "id"), "key_name": str(obj, "key_name"),
+		"address": first, "addresses": addresses, "interfaces": interfacesOf(obj), "tags": tagsAttr().read(obj), "volumes": volumes,
+		"image": imageID, "flavor": str(flavor, "id"), "key_name": str(obj, "key_name"),
 		"availability_zone": str(obj, "OS-EXT-AZ:availability_zone"),
 		"security_groups":   groupNames(obj), "metadata": metadataOf(obj), "mark": markOf(obj),
 	}

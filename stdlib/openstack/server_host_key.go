@@ -62,11 +62,10 @@ func (s *Server) hostKey(ctx context.Context, timeout time.Duration) (any, error
 		if err != nil {
 			return effect.Poll{}, err
 		}
-		log, err := serverAction(ctx, cl, id, client.Object{"os-getConsoleOutput": client.Object{}})
+		text, err := consoleLog(ctx, cl, id, 0)
 		if err != nil {
 			return effect.Poll{}, err
 		}
-		text := str(log, "output")
 		if keys := client.HostKeys(text); len(keys) > 0 {
 			return effect.Poll{Done: true, Value: strings.Join(keys, "\n")}, nil
 		}

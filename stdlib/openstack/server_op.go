@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,9 +14,14 @@ import (
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
-// userDataKey is the metadata that keeps the digest of the user data, which
-// Nova shows to administrators only.
-const userDataKey = ownMetadata + "user_data"
+// The metadata that this module keeps for itself, of what Nova shows to
+// administrators only, or not at all.
+const (
+	userDataKey   = ownMetadata + "user_data"   // digest of the user data
+	imageKey      = ownMetadata + "image"       // image that the root volume was made of
+	rootVolumeKey = ownMetadata + "root_volume" // size, type and fate of the root volume
+	stampKey      = ownMetadata + "done_"       // begins the stamps of what is done once per key
+)
 
 // A serverOp makes one server be as a recipe wants it. The owner mark is its
 // description; an adopted server keeps its own.
@@ -59,21 +65,45 @@ func (o *serverOp) look(ctx context.Context) (effect.State, error) {
 		return effect.State{}, fault.New(fault.Conflict, "server %s is being deleted", str(obj, "id"))
 	}
 	if (o.args.Networks != nil || o.args.Ports != nil) && str(obj, "status") != "BUILD" && str(obj, "status") != "ERROR" {
-		ports, err := cl.List(ctx, client.Call{Service: client.Network, Path: "/ports", Query: url.Values{"device_id": {str(obj, "id")}}}, "ports")
-		if err != nil {
+		if obj["ports"], err = serverPorts(ctx, cl, str(obj, "id")); err != nil {
 			return effect.State{}, err
 		}
-		obj["ports"] = anyOf(ports)
+	}
+	if !o.args.Group.Empty() {
+		if obj["group"], err = o.groupOf(ctx, cl, str(obj, "id")); err != nil {
+			return effect.State{}, err
+		}
 	}
 	return effect.State{Exists: true, Attrs: serverData(obj), Raw: obj}, nil
 }
 
-func anyOf(objs []client.Object) []any {
-	out := make([]any, len(objs))
-	for i, o := range objs {
-		out[i] = o
+// serverPorts returns the ports of a server.
+func serverPorts(ctx context.Context, cl *client.Client, id string) ([]any, error) {
+	ports, err := cl.List(ctx, client.Call{Service: client.Network, Path: "/ports", Query: url.Values{"device_id": {id}}}, "ports")
+	out := make([]any, len(ports))
+	for i, p := range ports {
+		out[i] = p
 	}
-	return out
+	return out, err
+}
+
+// groupOf returns the id of the wanted server group if the server is a member,
+// else "".
+func (o *serverOp) groupOf(ctx context.Context, cl *client.Client, id string) (any, error) {
+	for _, f := range o.fields {
+		group, known := f.want.(string)
+		if f.attr != "group" || !known {
+			continue
+		}
+		g, err := serverGroupNoun().byID(ctx, cl, group)
+		if err != nil {
+			return nil, err
+		}
+		if members, _ := g["members"].([]any); slices.Contains(members, any(id)) {
+			return group, nil
+		}
+	}
+	return "", nil
 }
 
 // want looks up what the arguments refer to.
@@ -95,24 +125,39 @@ func (o *serverOp) want(ctx context.Context, cl *client.Client) error {
 	if err != nil {
 		return err
 	}
-	o.fields = []field{{attr: "image", key: "imageRef", want: image, fixed: true}, {attr: "flavor", key: "flavorRef", want: flavor, fixed: true}}
+	o.fields = nil
+	if !a.Image.Empty() {
+		o.fields = append(o.fields, field{attr: "image", key: "imageRef", want: image, fixed: !a.Rebuild || a.RootVolume.V != nil})
+	}
+	o.fields = append(o.fields, field{attr: "flavor", key: "flavorRef", want: flavor, fixed: !a.Resize})
 	if networks != nil {
-		o.fields = append(o.fields, field{attr: "networks", want: networks, fixed: true})
+		o.fields = append(o.fields, field{attr: "networks", want: networks})
 	}
 	if ports != nil {
-		o.fields = append(o.fields, field{attr: "ports", want: ports, fixed: true})
+		o.fields = append(o.fields, field{attr: "ports", want: ports})
 	}
-	o.fields = append(o.fields, textField("key_name", "", a.KeyName.ID, true)...)
+	if a.RootVolume.V != nil {
+		o.fields = append(o.fields, field{attr: "root_volume", want: rootVolume(a.RootVolume.V).String(), fixed: true})
+	}
+	o.fields = append(o.fields, textField("volume", "", a.Volume.ID, true)...)
+	o.fields = append(o.fields, textField("key_name", "", a.KeyName.ID, !a.Rebuild)...)
 	o.fields = append(o.fields, textField("availability_zone", "", a.Zone, true)...)
+	if !a.Group.Empty() {
+		group, err := serverGroupNoun().resolve(ctx, o.cloud, cl, a.Group)
+		if err != nil {
+			return err
+		}
+		o.fields = append(o.fields, field{attr: "group", want: group, fixed: true})
+	}
 	if a.ConfigDrive != nil {
 		o.fields = append(o.fields, field{attr: "config_drive", want: *a.ConfigDrive, fixed: true})
 	}
 	switch {
 	case a.UserData.Empty() || a.UserData.IsSecret():
 	case a.UserData.Known():
-		o.fields = append(o.fields, field{attr: "user_data", want: digest(a.UserData), fixed: true})
+		o.fields = append(o.fields, field{attr: "user_data", want: digest(a.UserData), fixed: !a.Rebuild})
 	default:
-		o.fields = append(o.fields, field{attr: "user_data", want: a.UserData.Value(), fixed: true})
+		o.fields = append(o.fields, field{attr: "user_data", want: a.UserData.Value(), fixed: !a.Rebuild})
 	}
 	if a.SecurityGroups != nil {
 		names, err := o.groups(ctx, cl)
@@ -121,12 +166,75 @@ func (o *serverOp) want(ctx context.Context, cl *client.Client) error {
 		}
 		o.fields = append(o.fields, field{attr: "security_groups", want: sorted(names), set: true})
 	}
+	o.fields = append(o.fields, listField("tags", "", a.Tags, true)...)
 	return nil
 }
 
 func digest(t effect.Text) string {
 	sum := sha256.Sum256([]byte(t.Reveal()))
 	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// A rootSpec is what a recipe says of the root volume.
+type rootSpec struct {
+	size   int64
+	kind   string
+	delete bool
+}
+
+// String is the form that the metadata keep.
+func (r rootSpec) String() string {
+	s := fmt.Sprintf("size=%d delete_on_termination=%t", r.size, r.delete)
+	if r.kind != "" {
+		s += " type=" + r.kind
+	}
+	return s
+}
+
+func rootVolume(v any) rootSpec {
+	m, _ := v.(map[string]any)
+	r := rootSpec{delete: true}
+	r.size, _ = m["size"].(int64)
+	r.kind, _ = m["type"].(string)
+	if d, given := m["delete_on_termination"].(bool); given {
+		r.delete = d
+	}
+	return r
+}
+
+// checkRootVolume refuses what is no description of a root volume.
+func checkRootVolume(target string, v any) error {
+	if v == nil {
+		return nil
+	}
+	m, isDict := v.(map[string]any)
+	bad := func(text string) error {
+		return fault.Hinted(fault.Invalid, `such as {"size": 20, "type": "ssd", "delete_on_termination": False}`, "%s: root_volume %s", target, text)
+	}
+	if !isDict {
+		return bad("is no dict")
+	}
+	for k, x := range m {
+		right := false
+		switch k {
+		case "size":
+			n, isInt := x.(int64)
+			right = isInt && n > 0
+		case "type":
+			_, right = x.(string)
+		case "delete_on_termination":
+			_, right = x.(bool)
+		default:
+			return bad("has no member " + k)
+		}
+		if !right {
+			return bad(fmt.Sprintf("has %v as its %s", x, k))
+		}
+	}
+	if m["size"] == nil {
+		return bad("has no size")
+	}
+	return nil
 }
 
 func (o *serverOp) flavor(ctx context.Context, cl *client.Client) (any, error) {
@@ -162,9 +270,16 @@ func (o *serverOp) groups(ctx context.Context, cl *client.Client) ([]any, error)
 func (o *serverOp) have(st effect.State) map[string]any {
 	obj := st.Raw.(client.Object)
 	m, _ := obj["metadata"].(client.Object)
-	out := map[string]any{"config_drive": strings.EqualFold(str(obj, "config_drive"), "true"), "user_data": str(m, userDataKey)}
+	out := map[string]any{"config_drive": strings.EqualFold(str(obj, "config_drive"), "true"), "user_data": str(m, userDataKey),
+		"root_volume": str(m, rootVolumeKey), "group": obj["group"]}
 	for k, v := range st.Attrs {
 		out[k] = v
+	}
+	if volumes, _ := out["volumes"].([]any); len(volumes) > 0 {
+		out["volume"] = volumes[0]
+		if !o.args.Volume.Empty() && o.args.Volume.Known() && slices.Contains(volumes, any(o.args.Volume.ID.Reveal())) {
+			out["volume"] = o.args.Volume.ID.Reveal()
+		}
 	}
 	var nets, ports []any
 	for _, p := range objects(obj, "ports") {
@@ -175,84 +290,6 @@ func (o *serverOp) have(st effect.State) map[string]any {
 	}
 	out["networks"], out["ports"] = nets, ports
 	return out
-}
-
-func (o *serverOp) Diff(st effect.State) (effect.Change, error) {
-	c, err := o.diff(st)
-	c.Reach = o.cloud.reach("server")
-	return c, err
-}
-
-func (o *serverOp) diff(st effect.State) (effect.Change, error) {
-	target := o.Target()
-	var names []string
-	for _, a := range serverAttrs() {
-		names = append(names, a.Name)
-	}
-	base := append([]field{{attr: "name", want: o.args.Name}, {attr: "mark", want: o.mark}, {attr: "status", want: "ACTIVE"}}, o.fields...)
-	fresh := func(kind effect.ChangeKind, fields []effect.Field) effect.Change {
-		c := effect.Change{Kind: kind, Fields: fields, After: after(target, names, nil, base)}
-		c.After["metadata"] = merged(nil, o.args.Metadata)
-		if o.args.Ports != nil {
-			c.After["security_groups"] = effect.Unknown{Of: target.String() + " security_groups"} // the ports' own count too
-		}
-		return c
-	}
-	if !st.Exists {
-		var fields []effect.Field
-		for _, f := range o.fields {
-			fields = append(fields, effect.Field{Path: f.attr, New: f.want})
-		}
-		if o.args.UserData.IsSecret() {
-			fields = append(fields, effect.Field{Path: "user_data", New: o.args.UserData.Value()})
-		}
-		return fresh(effect.Create, append(fields, metadataDiff(nil, o.args.Metadata)...)), nil
-	}
-	obj := st.Raw.(client.Object)
-	status := str(obj, "status")
-	if status == "ERROR" {
-		if !o.args.Replace {
-			return effect.Change{}, serverFailed(obj, o.args.Name, "is in ERROR since an earlier run")
-		}
-		return fresh(effect.Replace, []effect.Field{{Path: "status", Old: status, New: "ACTIVE"}}), nil
-	}
-	change, fixed, later := compare(o.comparable(status), o.have(st))
-	if len(fixed) > 0 {
-		if !o.args.Replace {
-			return effect.Change{}, immutable(target.String(), str(obj, "id"), fixed)
-		}
-		return fresh(effect.Replace, append(fixed, change...)), nil
-	}
-	if later {
-		return effect.Change{Kind: effect.Later, Note: "it depends on what isn't known yet whether it changes"}, nil
-	}
-	if str(obj, "name") != o.args.Name {
-		change = append(change, effect.Field{Path: "name", Old: obj["name"], New: o.args.Name})
-	}
-	change = append(change, metadataDiff(metadataOf(obj), o.args.Metadata)...)
-	switch status {
-	case "ACTIVE":
-	case "BUILD", "SHUTOFF", "REBOOT", "HARD_REBOOT", "REBUILD":
-		change = append(change, effect.Field{Path: "status", Old: status, New: "ACTIVE"})
-	default:
-		return effect.Change{}, fault.Hinted(fault.Failed, "bring it to ACTIVE or delete it, then run again", "%s (%s) is %s", target, str(obj, "id"), serverState(obj))
-	}
-	if len(change) == 0 {
-		return effect.Unchanged(), nil
-	}
-	c := effect.Change{Kind: effect.Update, Fields: change, After: after(target, names, st.Attrs, base[:1])}
-	c.After["status"], c.After["metadata"] = "ACTIVE", merged(metadataOf(obj), o.args.Metadata)
-	if status == "BUILD" {
-		for _, n := range []string{"address", "addresses", "availability_zone", "security_groups"} {
-			c.After[n] = effect.Unknown{Of: target.String() + " " + n}
-		}
-	}
-	for _, f := range change {
-		if f.Path == "security_groups" {
-			c.After[f.Path] = f.New
-		}
-	}
-	return c, nil
 }
 
 // comparable returns the fields that a server in that status shows truly, with
@@ -272,12 +309,12 @@ func (o *serverOp) comparable(status string) []field {
 					return !slices.ContainsFunc(want, func(w any) bool { return !slices.Contains(l, w) })
 				}
 			}
-		case "availability_zone", "security_groups":
+		case "availability_zone", "security_groups", "group", "volume":
 			if status == "BUILD" {
 				continue
 			}
-		case "user_data":
-			// One without a digest was adopted, or made when the data was secret: nothing can be said.
+		case "user_data", "root_volume":
+			// One without was adopted, or made when the data was secret: nothing can be said.
 			f.equal = func(have any) bool { return have == "" || have == f.want }
 		}
 		out = append(out, f)
@@ -285,23 +322,30 @@ func (o *serverOp) comparable(status string) []field {
 	return out
 }
 
-func metadataDiff(have map[string]any, want map[string]effect.Text) []effect.Field {
-	var out []effect.Field
-	for _, f := range effect.Compare(merged(nil, want), have) {
-		f.Path = "metadata." + f.Path
-		out = append(out, f)
+// strays returns the ids of the ports that exact = True detaches: those that
+// are neither wanted nor on a wanted network.
+func (o *serverOp) strays(obj client.Object) []any {
+	if !o.args.Exact {
+		return nil
 	}
-	return out
-}
-
-// merged returns have with want over it.
-func merged(have map[string]any, want map[string]effect.Text) map[string]any {
-	out := map[string]any{}
-	for k, v := range have {
-		out[k] = v
+	var networks, ports []any
+	for _, f := range o.fields {
+		if f.attr == "networks" || f.attr == "ports" {
+			if !f.known() {
+				return nil
+			}
+			if f.attr == "networks" {
+				networks = f.want.([]any)
+			} else {
+				ports = f.want.([]any)
+			}
+		}
 	}
-	for k, v := range want {
-		out[k] = v.Value()
+	var out []any
+	for _, p := range objects(obj, "ports") {
+		if !slices.Contains(ports, p["id"]) && !slices.Contains(networks, p["network_id"]) {
+			out = append(out, p["id"])
+		}
 	}
 	return out
 }

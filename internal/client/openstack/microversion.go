@@ -20,11 +20,25 @@ import (
 // id, from 2.90 the host name is a parameter of its own.
 const (
 	// ServerVersion is for creating, reading and changing servers.
-	ServerVersion = "2.19"
+	ServerVersion = "2.26"
 	// KeypairVersion is for key pairs.
 	KeypairVersion = ""
-	// FlavorVersion is for flavors.
+	// FlavorVersion is for reading flavors.
 	FlavorVersion = ""
+	// FlavorEnsureVersion is for making flavors and changing them.
+	FlavorEnsureVersion = "2.61"
+	// RootVolumeTypeVersion is for servers whose root volume has a type.
+	RootVolumeTypeVersion = "2.67"
+	// RebuildKeyVersion is for rebuilding a server with another key pair.
+	RebuildKeyVersion = "2.54"
+	// RebuildUserDataVersion is for rebuilding a server with other user data.
+	RebuildUserDataVersion = "2.57"
+	// SoftGroupVersion is for server groups that are kept where there is room.
+	SoftGroupVersion = "2.15"
+	// GroupRulesVersion is for server groups with max_server_per_host.
+	GroupRulesVersion = "2.64"
+	// HypervisorVersion is for hypervisors.
+	HypervisorVersion = "2.53"
 )
 
 // A Use is a group of calls and the microversion that they need.
@@ -38,9 +52,17 @@ type Use struct {
 // Uses lists what needs which microversion. Each constant above is in it.
 func Uses() []Use {
 	return []Use{
-		{Compute, "servers", ServerVersion, "the description, which holds the owner mark, in create, update and list"},
+		{Compute, "servers", ServerVersion, "the description, which holds the owner mark, came with 2.19, tags with 2.26"},
 		{Compute, "key pairs", KeypairVersion, "the base version has all of it"},
-		{Compute, "flavors", FlavorVersion, "the base version has all of it"},
+		{Compute, "rebuilding servers with another key pair", RebuildKeyVersion, "it brought key_name in a rebuild"},
+		{Compute, "rebuilding servers with other user data", RebuildUserDataVersion, "it brought user_data in a rebuild"},
+		{Compute, "root volumes with a type", RootVolumeTypeVersion, "it brought volume_type in a create"},
+		{Compute, "reading flavors", FlavorVersion, "the base version has all of it"},
+		{Compute, "making flavors", FlavorEnsureVersion, "the description, which holds the owner mark, came with 2.55, extra specs in lists with 2.61"},
+		{Compute, "server groups and availability zones", "", "the base version has all of it"},
+		{Compute, "server groups with a soft policy", SoftGroupVersion, "it brought these policies"},
+		{Compute, "server groups with max_server_per_host", GroupRulesVersion, "it brought rules"},
+		{Compute, "hypervisors", HypervisorVersion, "ids that are unique, and pages; from 2.88 sizes are no longer in it"},
 	}
 }
 

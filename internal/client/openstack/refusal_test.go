@@ -222,7 +222,7 @@ func TestMicroversionIsSent(t *testing.T) {
 	if _, err := client.Do(context.Background(), openstack.Call{Service: openstack.Compute, Version: openstack.ServerVersion, Method: "GET", Path: "/servers"}); err != nil {
 		t.Fatal(err)
 	}
-	if got.Get("OpenStack-API-Version") != "compute 2.19" || got.Get("X-OpenStack-Nova-API-Version") != "2.19" || !strings.HasPrefix(got.Get("User-Agent"), "gsrun") {
+	if got.Get("OpenStack-API-Version") != "compute 2.26" || got.Get("X-OpenStack-Nova-API-Version") != "2.26" || !strings.HasPrefix(got.Get("User-Agent"), "gsrun") {
 		t.Errorf("headers are %v", got)
 	}
 }

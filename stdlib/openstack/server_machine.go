@@ -1,0 +1,146 @@
+package openstack
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
+	"git.vanillacore.net/govstack/gsrun/internal/fault"
+)
+
+// A machine is a server that is being changed.
+type machine struct {
+	cloud    *Cloud
+	cl       *client.Client
+	id, name string
+	timeout  time.Duration
+}
+
+// await waits until the server has one of the states.
+func (m machine) await(ctx context.Context, states ...string) (client.Object, error) {
+	var seen client.Object
+	wanted := states[0]
+	if len(states) > 1 {
+		wanted = "at rest"
+	}
+	w := waiting{target: m.cloud.target("server", m.name), what: "server " + m.name + " (" + m.id + ") being " + wanted, timeout: m.timeout,
+		hint: "give it more time with timeout, or ask the cloud's operators what holds it; the next run goes on waiting for it"}
+	err := m.cloud.await(ctx, w, func(ctx context.Context) (string, bool, error) {
+		obj, err := getServer(ctx, m.cl, m.id)
+		if err != nil {
+			return "", false, err
+		}
+		if str(obj, "status") == "ERROR" && !slices.Contains(states, "ERROR") {
+			return "", false, serverFailed(obj, m.name, "ended in ERROR")
+		}
+		seen = obj
+		done := slices.Contains(states, str(obj, "status")) && str(obj, "OS-EXT-STS:task_state") == ""
+		return "it is " + serverState(obj), done, nil
+	})
+	return seen, err
+}
+
+// settle waits until nothing is being done with the server, and confirms a
+// resize that waits for that.
+func (m machine) settle(ctx context.Context, obj client.Object) (client.Object, error) {
+	rest := []string{"ACTIVE", "SHUTOFF", "VERIFY_RESIZE"}
+	var err error
+	if !slices.Contains(rest, str(obj, "status")) || str(obj, "OS-EXT-STS:task_state") != "" {
+		if obj, err = m.await(ctx, rest...); err != nil {
+			return nil, err
+		}
+	}
+	if str(obj, "status") == "VERIFY_RESIZE" {
+		return m.confirm(ctx)
+	}
+	return obj, nil
+}
+
+func (m machine) confirm(ctx context.Context) (client.Object, error) {
+	if _, err := serverAction(ctx, m.cl, m.id, client.Object{"confirmResize": nil}); err != nil {
+		return nil, err
+	}
+	return m.await(ctx, "ACTIVE", "SHUTOFF")
+}
+
+// resize changes the flavor and confirms that.
+func (m machine) resize(ctx context.Context, flavor any) (client.Object, error) {
+	if _, err := serverAction(ctx, m.cl, m.id, client.Object{"resize": client.Object{"flavorRef": flavor}}); err != nil {
+		return nil, err
+	}
+	// A cloud may confirm by itself. One that finds no room takes the server back to what it was.
+	obj, err := m.await(ctx, "VERIFY_RESIZE", "ACTIVE", "SHUTOFF")
+	if err != nil {
+		return nil, err
+	}
+	if str(obj, "status") == "VERIFY_RESIZE" {
+		return m.confirm(ctx)
+	}
+	if now, _ := obj["flavor"].(client.Object); now["id"] != flavor {
+		why := "the cloud gives no reason"
+		if f, _ := obj["fault"].(client.Object); str(f, "message") != "" {
+			why = str(f, "message")
+		}
+		return nil, fault.Hinted(fault.Failed, "it runs on as before; no hypervisor may have room for the flavor", "server %s (%s) wasn't resized: %s", m.name, m.id, why)
+	}
+	return obj, nil
+}
+
+// rebuild sends the call, whose host keys are others afterwards.
+func (m machine) rebuild(ctx context.Context, call client.Call) (client.Object, error) {
+	if _, err := m.cloud.forgetHostKeys(ctx, m.id); err != nil {
+		return nil, err
+	}
+	if _, err := m.cl.Do(ctx, call); err != nil {
+		return nil, err
+	}
+	return m.await(ctx, "ACTIVE", "SHUTOFF")
+}
+
+// power brings a server at rest to ACTIVE or SHUTOFF.
+func (m machine) power(ctx context.Context, obj client.Object, want string) (client.Object, error) {
+	if str(obj, "status") == want {
+		return obj, nil
+	}
+	action := map[string]string{"ACTIVE": "os-start", "SHUTOFF": "os-stop"}[want]
+	if _, err := serverAction(ctx, m.cl, m.id, client.Object{action: nil}); err != nil {
+		return nil, err
+	}
+	return m.await(ctx, want)
+}
+
+func (m machine) setTags(ctx context.Context, tags []any) error {
+	_, err := m.cl.Do(ctx, serverCall(http.MethodPut, "/"+m.id+"/tags", client.Object{"tags": tags}))
+	return err
+}
+
+// attach gives the server a port: on a network ("net_id"), or one of one's own
+// ("port_id").
+func (m machine) attach(ctx context.Context, key, id string) error {
+	_, err := m.cl.Do(ctx, serverCall(http.MethodPost, "/"+m.id+"/os-interface", client.Object{"interfaceAttachment": client.Object{key: id}}))
+	if key == "port_id" && fault.KindOf(err) == fault.Conflict {
+		users, perr := portUsers(ctx, m.cl, url.Values{"id": {id}})
+		if perr == nil {
+			return blamed(err, users)
+		}
+	}
+	return err
+}
+
+// detach takes a port off, and waits until it is off.
+func (m machine) detach(ctx context.Context, port string) error {
+	_, err := m.cl.Do(ctx, serverCall(http.MethodDelete, "/"+m.id+"/os-interface/"+port, nil))
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return err
+	}
+	t := m.cloud.target("server", m.name)
+	return m.cloud.await(ctx, waiting{target: t, what: "port " + port + " being off server " + m.name, timeout: m.timeout, hint: "the cloud's operators can tell what holds it"},
+		func(ctx context.Context) (string, bool, error) {
+			out, err := m.cl.List(ctx, serverCall(http.MethodGet, "/"+m.id+"/os-interface", nil), "interfaceAttachments")
+			on := slices.ContainsFunc(out, func(o client.Object) bool { return str(o, "port_id") == port })
+			return "it is still on", !on, err
+		})
+}
