@@ -17,12 +17,15 @@ func flavorAttrs() []builtin.Attr {
 		{Name: "vcpus", Type: "int", Doc: "Virtual processors."},
 		{Name: "ram", Type: "int", Doc: "Memory in MiB."},
 		{Name: "disk", Type: "int", Doc: "Root disk in GiB; 0 means as large as the image."},
+		{Name: "ephemeral", Type: "int", Doc: "Second disk in GiB that goes with the server."},
+		{Name: "swap", Type: "int", Doc: "Swap space in MiB."},
 		{Name: "public", Type: "bool", Doc: "Whether every project may use it."},
 	}
 }
 
 func flavorData(o client.Object) map[string]any {
-	return map[string]any{"id": o["id"], "name": o["name"], "vcpus": o["vcpus"], "ram": o["ram"], "disk": o["disk"], "public": o["os-flavor-access:is_public"]}
+	return map[string]any{"id": o["id"], "name": o["name"], "vcpus": o["vcpus"], "ram": o["ram"], "disk": o["disk"],
+		"ephemeral": number(o, "OS-FLV-EXT-DATA:ephemeral"), "swap": sizeOf(o, "swap"), "public": o["os-flavor-access:is_public"]}
 }
 
 func listFlavors(ctx context.Context, cl *client.Client) ([]client.Object, error) {
@@ -55,8 +58,9 @@ func findFlavor(ctx context.Context, cl *client.Client, name string) (client.Obj
 
 func flavorVerbs() builtin.Noun {
 	return builtin.Noun{
-		Name: "flavor", Doc: "A size that servers come in.", Identity: builtin.NaturalKey, Attrs: flavorAttrs(),
+		Name: "flavor", Doc: "A size that servers come in. The owner mark of one that a recipe made is its description.", Identity: builtin.NaturalKey, Attrs: flavorAttrs(),
 		Verbs: []builtin.Func{
+			flavorEnsure(),
 			builtin.Of(builtin.Spec[*Cloud, getArgs]{
 				Name:    "get",
 				Doc:     "Return the flavor of that name or id, or None.",
@@ -96,6 +100,7 @@ func flavorVerbs() builtin.Noun {
 					})
 				},
 			}),
+			flavorDelete(),
 		},
 	}
 }

@@ -398,7 +398,28 @@ class Cloud:
             ...
 
     class flavor:
-        """A size that servers come in."""
+        """A size that servers come in. The owner mark of one that a recipe made is its description."""
+
+        def ensure(self, name: str, vcpus: int, ram: int, disk: int, *, ephemeral: int = 0, swap: int = 0, public: bool = None, id: str = "", extra_specs: dict[str, str] = {}, exact: bool = False, access: Any = [], adopt: bool = False, replace: bool = False) -> "openstack.flavor":
+            """Make a flavor be there, of exactly these sizes. One that is alike already is taken as it is, whoever made it; one that isn't this recipe's is not changed unless `adopt = True`. Making and changing is for administrators.
+            
+            Args:
+              name: The name: unique in the cloud.
+              vcpus: Virtual processors. Can't be changed.
+              ram: Memory in MiB. Can't be changed.
+              disk: Root disk in GiB; 0 means as large as the image. Can't be changed.
+              ephemeral: A second disk in GiB that goes with the server. Can't be changed.
+              swap: Swap space in MiB. Can't be changed.
+              public: Whether every project may use it. A new one is public by default. Can't be changed.
+              id: Its id. Default: the cloud's choice, and what it is isn't compared. Can't be changed.
+              extra_specs: Extra specs to have, such as hw:cpu_policy; others stay.
+              exact: Remove extra specs that aren't given, and the access of other projects.
+              access: The projects that may use it though it isn't public, by id or object; others stay.
+              adopt: Change a flavor of that name though it lacks this recipe's mark.
+              replace: Where what can't be changed differs, delete it and make it anew: servers keep what they have.
+            
+            Returns: openstack.flavor"""
+            ...
 
         def get(self, name: str) -> "openstack.flavor or None":
             """Return the flavor of that name or id, or None.
@@ -421,26 +442,44 @@ class Cloud:
             Returns: list[openstack.flavor]"""
             ...
 
+        def delete(self, name: str, *, adopt: bool = False) -> "None":
+            """Delete the flavor of that name. Servers keep what they have of it. That there is none is no error; one that isn't this recipe's is refused.
+            
+            Args:
+              name: The name that it was ensured with.
+              adopt: Delete it even if it lacks this recipe's owner mark.
+            
+            Returns: None"""
+            ...
+
     class server:
         """A virtual machine."""
 
-        def ensure(self, name: str, image: Any, flavor: Any, *, networks: Any = [], ports: Any = [], key_name: Any = None, user_data: str = None, security_groups: Any = [], metadata: dict[str, str] = {}, availability_zone: str = None, config_drive: bool = None, timeout: str = "10m", adopt: bool = False, replace: bool = False) -> "openstack.server":
-            """Make a server be there, as described and running. One that is off is started; one that ended in ERROR is named, with the cloud's own reason, and replaced only with `replace = True`. What isn't given isn't compared.
+        def ensure(self, name: str, *, image: Any = None, flavor: Any, networks: Any = [], ports: Any = [], exact: bool = False, root_volume: Any = None, volume: Any = None, key_name: Any = None, user_data: str = None, security_groups: Any = [], metadata: dict[str, str] = {}, tags: list[str] = [], availability_zone: str = None, group: Any = None, config_drive: bool = None, power: str = "on", timeout: str = "10m", adopt: bool = False, resize: bool = False, rebuild: bool = False, replace: bool = False) -> "openstack.server":
+            """Make a server be there, as described and running. One that is off is started; one that ended in ERROR is named, with the cloud's own reason, and replaced only with `replace = True`. Name, metadata, tags, security groups and power are changed as they differ, and missing ports attached; nothing restarts a machine, empties its disk or deletes it unless `resize`, `rebuild` or `replace` says that this may be. What isn't given isn't compared.
             
             Args:
               name: The name.
-              image: What it boots from, by name, id or object. Can't be changed.
-              flavor: Its size, by name, id or object. Can't be changed.
-              networks: The networks that it gets a port on, by name, id or object. Can't be changed.
-              ports: The ports that it uses, which outlive it. Can't be changed.
-              key_name: The key pair that lets in, by name or object. Can't be changed.
-              user_data: What cloud-init gets, at most 48 KiB. Its digest is kept in the metadata to notice a change. Of secret data none is kept, since it could be guessed from that: a change of it goes unnoticed until the server is made anew. Can't be changed.
+              image: What it boots from, by name, id or object. A change of it needs rebuild = True.
+              flavor: Its size, by name, id or object. A change of it needs resize = True.
+              networks: The networks that it has a port on, by name, id or object.
+              ports: The ports that it uses, which outlive it.
+              exact: Detach ports that are neither among ports nor on one of the networks. Default: others stay.
+              root_volume: Boot from a volume that is made of the image: size in GiB, and if need be type (name of a volume type) and delete_on_termination (default True). Can't be changed.
+              volume: Boot from this volume, by id or object, in place of an image. Can't be changed.
+              key_name: The key pair that lets in, by name or object. A change of it needs rebuild = True.
+              user_data: What cloud-init gets, at most 48 KiB. Its digest is kept in the metadata to notice a change, which needs rebuild = True. Of secret data none is kept, since it could be guessed from that: a change of it goes unnoticed until the server is made anew.
               security_groups: The security groups of the ports on networks, by name or object. Ports of one's own have theirs.
               metadata: Metadata to have; other keys stay.
+              tags: The tags to have: all that it has.
               availability_zone: Where to run. Default: the cloud's choice. Can't be changed.
+              group: The server group that it belongs to, by name, id or object. Can't be changed.
               config_drive: Whether the metadata is given on a drive too. Can't be changed.
-              timeout: How long to wait until it runs.
+              power: on: it runs. off: it is there and shut off. keep: a new one runs, another stays as it is.
+              timeout: How long each wait may take until it is as wanted.
               adopt: Take over a server of that name that lacks this recipe's mark.
+              resize: Where the flavor differs, resize the server, which restarts it, and confirm that.
+              rebuild: Where image, user_data or key_name differ, make its disk anew: what is on it is lost; id, ports and addresses stay.
               replace: Where what can't be changed differs, or the server is in ERROR, delete it and make it anew.
             
             Returns: openstack.server"""
@@ -455,13 +494,14 @@ class Cloud:
             Returns: openstack.server or None"""
             ...
 
-        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.server]":
-            """Return the project's servers, the newest first.
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], metadata: dict[str, str] = {}, filters: dict[str, str] = {}) -> "list[openstack.server]":
+            """Return the project's servers, the newest first. Filters are Nova's: status, flavor, image, ip, changes-since, and more.
             
             Args:
               name: Only those of this name.
               mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
               tags: Only those that have all of these tags.
+              metadata: Only those whose metadata has these.
               filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
             
             Returns: list[openstack.server]"""
@@ -475,6 +515,146 @@ class Cloud:
               adopt: Delete it even if it lacks this recipe's owner mark.
             
             Returns: None"""
+            ...
+
+        def start(self, name: str, *, timeout: str = "5m", adopt: bool = False) -> "openstack.server":
+            """Start the server of that name, if it is shut off, and wait until it runs.
+            
+            Args:
+              name: The name that it was ensured with.
+              timeout: How long to wait until it is done.
+              adopt: Do it even to a server that lacks this recipe's owner mark.
+            
+            Returns: openstack.server"""
+            ...
+
+        def stop(self, name: str, *, timeout: str = "5m", adopt: bool = False) -> "openstack.server":
+            """Shut the server of that name off, if it runs, and wait until it is off.
+            
+            Args:
+              name: The name that it was ensured with.
+              timeout: How long to wait until it is done.
+              adopt: Do it even to a server that lacks this recipe's owner mark.
+            
+            Returns: openstack.server"""
+            ...
+
+        def reboot(self, name: str, *, hard: bool = False, key: str = "", timeout: str = "5m", adopt: bool = False) -> "openstack.server":
+            """Restart the server of that name and wait until the cloud says that it runs. With a key it is done once; a run that is killed between the restart and the note of it restarts again.
+            
+            Args:
+              name: The name that it was ensured with.
+              hard: Take the power off, in place of asking the system to restart. A server that is shut off can only be started.
+              key: Restart once for this key, such as a kernel's version: it is kept in the server's metadata. Without one it is restarted by each run.
+              timeout: How long to wait until it runs again.
+              adopt: Do it even to a server that lacks this recipe's owner mark.
+            
+            Returns: openstack.server"""
+            ...
+
+        def rebuild(self, name: str, *, image: Any = None, key: str = "", timeout: str = "10m", adopt: bool = False) -> "openstack.server":
+            """Make the disk of the server of that name anew: what is on it is lost; id, ports and addresses stay. To follow a new image, `rebuild = True` of ensure is enough.
+            
+            Args:
+              name: The name that it was ensured with.
+              image: The image to make its disk of, by name, id or object. Default: that which it has.
+              key: Rebuild once for this key: it is kept in the server's metadata, set by the same call. Without one it is rebuilt by each run.
+              timeout: How long to wait until it runs again.
+              adopt: Do it even to a server that lacks this recipe's owner mark.
+            
+            Returns: openstack.server"""
+            ...
+
+        def resize(self, name: str, flavor: Any, *, timeout: str = "10m", adopt: bool = False) -> "openstack.server":
+            """Give the server of that name another flavor, which restarts it, and confirm that. One that is off stays off.
+            
+            Args:
+              name: The name that it was ensured with.
+              flavor: The flavor to have, by name, id or object.
+              timeout: How long each wait may take until it is done.
+              adopt: Do it even to a server that lacks this recipe's owner mark.
+            
+            Returns: openstack.server"""
+            ...
+
+        def wait(self, name: str, *, status: str = "ACTIVE", timeout: str = "5m") -> "openstack.server":
+            """Wait until the server of that name or id has a status, and nothing is being done with it. One that isn't there yet is waited for; one that ends in ERROR is an error.
+            
+            Args:
+              name: The name, or the id.
+              status: The status to wait for, as Nova calls it.
+              timeout: How long to wait.
+            
+            Returns: openstack.server"""
+            ...
+
+    class server_group:
+        """Servers that are placed together, or apart. A group has no field for an owner mark: one is known by its name within the project."""
+
+        def ensure(self, name: str, policy: str, *, max_server_per_host: int = None, replace: bool = False) -> "openstack.server_group":
+            """Make a server group be there. A group of that name is taken as it is if it is alike.
+            
+            Args:
+              name: The name: of one group in the project.
+              policy: affinity: all on one hypervisor. anti-affinity: each on another. soft-affinity and soft-anti-affinity: so where there is room. Can't be changed.
+              max_server_per_host: With anti-affinity: how many may share a hypervisor. Default 1. Can't be changed.
+              replace: Where it differs, delete it and make it anew: servers are in no group then, and stay.
+            
+            Returns: openstack.server_group"""
+            ...
+
+        def get(self, name: str) -> "openstack.server_group or None":
+            """Return the server group of that name or id, or None. Of several with one name, that of the login's own project is meant.
+            
+            Args:
+              name: The name, or the id.
+            
+            Returns: openstack.server_group or None"""
+            ...
+
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.server_group]":
+            """Return the server groups that the login may see, sorted as the cloud gives them.
+            
+            Args:
+              name: Only those of this name.
+              mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
+            
+            Returns: list[openstack.server_group]"""
+            ...
+
+        def delete(self, name: str) -> "None":
+            """Delete the server group of that name. That there is none is no error. Its servers stay.
+            
+            Args:
+              name: The name.
+            
+            Returns: None"""
+            ...
+
+    class availability_zone:
+        """A part of the cloud that fails by itself."""
+
+        def list(self) -> "list[openstack.availability_zone]":
+            """Return the zones that servers can be asked to be in, sorted by name.
+            
+            Returns: list[openstack.availability_zone]"""
+            ...
+
+    class hypervisor:
+        """A host that servers run on. Only administrators see them."""
+
+        def list(self) -> "list[openstack.hypervisor]":
+            """Return the hypervisors, sorted by name.
+            
+            Returns: list[openstack.hypervisor]"""
+            ...
+
+        def statistics(self) -> "dict":
+            """Return what all hypervisors that are up have and use: `count` and `servers`, and for vcpus, ram (MiB) and disk (GiB) a dict of `used`, `total` and `free`, which is negative where the cloud has given away more than it has.
+            
+            Returns: dict"""
             ...
 
     class load_balancer:
@@ -869,6 +1049,8 @@ class Server:
 
     addresses: Any
 
+    interfaces: Any
+
     image: str
 
     flavor: str
@@ -881,7 +1063,31 @@ class Server:
 
     metadata: dict[str, str]
 
+    tags: list[str]
+
+    volumes: list[str]
+
     mark: str
+
+    def address_on(self, network: Any = None, *, family: int = 0, floating: bool = False) -> "str":
+        """Return the first of the server's addresses that fits. They are those that it had when it was read. That none fits is an error that names those that it has.
+        
+        Args:
+          network: The network that it is on, by name or object. Default: any.
+          family: 4 or 6. Default: either, IPv4 first.
+          floating: The floating address, in place of the fixed one.
+        
+        Returns: str"""
+        ...
+
+    def console_log(self, lines: int = 0) -> "str":
+        """Return what the server has written to its console. Clouds keep the end of it only.
+        
+        Args:
+          lines: Only so many of the last lines. Default: all that the cloud keeps.
+        
+        Returns: str"""
+        ...
 
     def host_key(self, timeout: str = "5m") -> "str":
         """Return the server's public SSH host keys as its first boot wrote them to the console, which only the cloud can have passed on: one per line, as in known_hosts without the host. They are kept by the server's id, since console logs rotate.

@@ -239,7 +239,7 @@ func TestComputeCalls(t *testing.T) {
 		{d, "POST " + srv + "/os-interface", `{"interfaceAttachment":{"port_id":"` + p.ID + `"}}`, 409, "is still in use"},
 		{d, "POST " + srv + "/os-interface", `{"interfaceAttachment":{"port_id":"11111111-1111-1111-1111-111111111111"}}`, 404, "Port id 11111111-1111-1111-1111-111111111111 could not be found."},
 		{d, "DELETE " + srv + "/os-interface/" + p.ID, "", 202, ""},
-		{d, "DELETE " + srv + "/os-interface/" + p.ID, "", 404, ""},
+		{d, "DELETE " + srv + "/os-interface/" + p.ID, "", 202, ""},
 		{d, "GET " + srv + "/os-interface", "", 200, `"ip_address":"10.77.0.2"`},
 		action(`{"addSecurityGroup":{"name":"none"}}`, 404, "Security group none is not found"),
 		action(`{"removeSecurityGroup":{"name":"default"}}`, 202, ""),

@@ -27,7 +27,7 @@ func (c *Cloud) serverAction(r *request) (answer, error) {
 		return answer{}, err
 	}
 	body := object(in, name)
-	if s.locked && !r.token.admin && name != "unlock" && name != "os-getConsoleOutput" {
+	if s.locked && !r.token.admin && name != "lock" && name != "unlock" && name != "os-getConsoleOutput" {
 		return answer{}, refuse(409, "Instance %s is locked", s.id)
 	}
 	switch name {
@@ -276,7 +276,10 @@ func (c *Cloud) rebuild(r *request, s *server, body doc) (answer, error) {
 			c.tellServer(ServerStopped, s)
 		}
 	})
-	d := c.serverDoc(r, s)
+	d := c.changedDoc(r, s)
+	if r.version >= 57 {
+		d["user_data"] = orNil(s.userData)
+	}
 	d["adminPass"] = newSecret()[:12]
 	return accepted(doc{"server": d})
 }
@@ -290,11 +293,16 @@ func (c *Cloud) changeGroup(r *request, s *server, body doc, add bool) error {
 		return refuse(400, "Security group name cannot be empty")
 	}
 	var group *thing
+	count := 0
 	c.each("security_group", func(t *thing) {
 		if t.project == s.project && (str(t.doc, "name") == name || t.id == name) {
 			group = t
+			count++
 		}
 	})
+	if count > 1 {
+		return refuse(409, "Multiple security_group matches found for name '%s', use an ID to be more specific.", name)
+	}
 	if group == nil {
 		return refuse(404, "Security group %s is not found for project %s", name, s.project)
 	}

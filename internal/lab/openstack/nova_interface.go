@@ -1,6 +1,9 @@
 package openstack
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 func interfaceAttachment(p *thing) doc {
 	ips := []any{}
@@ -18,7 +21,11 @@ func (c *Cloud) interfaceList(r *request) (answer, error) {
 	out := []any{}
 	for _, n := range s.nics {
 		if p := c.thing("port", n.port); p != nil {
-			out = append(out, interfaceAttachment(p))
+			d := interfaceAttachment(p)
+			if r.version >= 70 {
+				d["tag"] = nil
+			}
+			out = append(out, d)
 		}
 	}
 	return ok(doc{"interfaceAttachments": out})
@@ -75,6 +82,12 @@ func (c *Cloud) interfaceAttach(r *request) (answer, error) {
 		n = probe.requested[0]
 	}
 	if err := c.checkNetwork(r, n, s); err != nil {
+		if n.network != "" && c.thing("network", n.network) == nil {
+			return answer{}, refuse(500, "Unexpected API Error. Please report this at http://bugs.launchpad.net/nova/ and attach the Nova API log if possible.\n<class 'oslo_messaging.rpc.client.RemoteError'>")
+		}
+		if strings.HasPrefix(err.Error(), "Fixed IP address") {
+			return answer{}, refuse(409, "Fixed IP %s is already in use.", n.fixedIP)
+		}
 		if e, isRefusal := err.(*refusal); isRefusal && n.port != "" && c.thing("port", n.port) == nil {
 			e.status = 404
 		}
@@ -102,7 +115,14 @@ func (c *Cloud) interfaceDetach(r *request) (answer, error) {
 		return answer{}, refuse(404, "Instance %s doesn't have interface for port %s", s.id, r.arg("port"))
 	}
 	c.noteEvent(r, s, "detach_interface")
-	c.unplugOne(s.nics[at])
-	s.nics = slices.Delete(slices.Clone(s.nics), at, at+1)
+	port := r.arg("port")
+	c.later(s, c.cfg.BootDelay/3, func() {
+		at := slices.IndexFunc(s.nics, func(n nic) bool { return n.port == port })
+		if at < 0 {
+			return // asked for twice
+		}
+		c.unplugOne(s.nics[at])
+		s.nics = slices.Delete(slices.Clone(s.nics), at, at+1)
+	})
 	return answer{status: 202}, nil
 }

@@ -14,12 +14,24 @@ func (c *Cloud) metadataShow(r *request) (answer, error) {
 }
 
 // changeMetadata checks the merged metadata and sets it.
-func (c *Cloud) changeMetadata(s *server, m map[string]string) error {
+func (c *Cloud) changeMetadata(r *request, s *server, m map[string]string) error {
+	if err := metadataState(r, s, "update metadata"); err != nil {
+		return err
+	}
 	if limit := c.computeLimit(s.project, "metadata_items"); limit >= 0 && len(m) > limit {
 		return refuse(403, "Maximum number of metadata items exceeds %d", limit)
 	}
 	s.metadata, s.updated = m, c.now()
 	return nil
+}
+
+// metadataState refuses a change of metadata that the server's state doesn't
+// allow.
+func metadataState(r *request, s *server, what string) error {
+	if s.locked && !r.token.admin {
+		return refuse(409, "Instance %s is locked", s.id)
+	}
+	return needState(s, what, true, "active", "paused", "suspended", "stopped")
 }
 
 func (c *Cloud) metadataBody(r *request, merge bool) (answer, error) {
@@ -41,7 +53,7 @@ func (c *Cloud) metadataBody(r *request, merge bool) (answer, error) {
 	for k, v := range sent {
 		m[k] = v
 	}
-	if err := c.changeMetadata(s, m); err != nil {
+	if err := c.changeMetadata(r, s, m); err != nil {
 		return answer{}, err
 	}
 	return ok(doc{"metadata": s.metadata})
@@ -72,7 +84,14 @@ func (c *Cloud) metadatumSet(r *request) (answer, error) {
 		return answer{}, err
 	}
 	sent, _ := stringMap(in["meta"])
-	if _, named := sent[r.arg("key")]; !named || len(sent) != 1 {
+	if len(sent) != 1 {
+		why := "has too many properties"
+		if len(sent) == 0 {
+			why = "does not have enough properties"
+		}
+		return answer{}, refuse(400, "Invalid input for field/attribute meta. Value: %[1]s. %[1]s %[2]s", pythonRepr(in["meta"]), why)
+	}
+	if _, named := sent[r.arg("key")]; !named {
 		return answer{}, refuse(400, "Request body and URI mismatch")
 	}
 	m := map[string]string{r.arg("key"): sent[r.arg("key")]}
@@ -81,7 +100,7 @@ func (c *Cloud) metadatumSet(r *request) (answer, error) {
 			m[k] = v
 		}
 	}
-	if err := c.changeMetadata(s, m); err != nil {
+	if err := c.changeMetadata(r, s, m); err != nil {
 		return answer{}, err
 	}
 	return ok(doc{"meta": sent})
@@ -94,6 +113,9 @@ func (c *Cloud) metadatumDelete(r *request) (answer, error) {
 	}
 	if _, found := s.metadata[r.arg("key")]; !found {
 		return answer{}, refuse(404, "Metadata item was not found")
+	}
+	if err := metadataState(r, s, "delete metadata"); err != nil {
+		return answer{}, err
 	}
 	delete(s.metadata, r.arg("key"))
 	s.updated = c.now()
@@ -186,7 +208,7 @@ func (c *Cloud) serverTagRemove(r *request) (answer, error) {
 	}
 	at := slices.Index(s.tags, r.arg("tag"))
 	if at < 0 {
-		return answer{}, refuse(404, "Server %s has no tag '%s'", s.id, r.arg("tag"))
+		return answer{}, refuse(404, "Instance %s has no tag '%s'", s.id, r.arg("tag"))
 	}
 	s.tags = slices.Delete(slices.Clone(s.tags), at, at+1)
 	return noContent()

@@ -281,8 +281,8 @@ func (c *Cloud) serverGroupNames(s *server) []any {
 	for _, n := range s.nics {
 		if p := c.thing("port", n.port); p != nil {
 			for _, id := range list(p.doc, "security_groups") {
-				if g := c.thing("security_group", id.(string)); g != nil && !slices.Contains(names, str(g.doc, "name")) {
-					names = append(names, str(g.doc, "name"))
+				if g := c.thing("security_group", id.(string)); g != nil {
+					names = append(names, str(g.doc, "name")) // once for each port
 				}
 			}
 		}
@@ -385,13 +385,25 @@ func (c *Cloud) serverUpdate(r *request) (answer, error) {
 		s.accessV6 = str(d, "accessIPv6")
 	}
 	s.updated = c.now()
+	return ok(doc{"server": c.changedDoc(r, s)})
+}
+
+// changedDoc is what the answer to a change shows of a server: before 2.75 not
+// much more than can be changed.
+func (c *Cloud) changedDoc(r *request, s *server) doc {
 	out := c.serverDoc(r, s)
-	if r.version < 75 { // before, a change showed only what it could change, and a little more
+	if r.version < 75 {
+		for _, l := range object(out, "addresses") {
+			for _, a := range l.([]any) {
+				delete(a.(doc), "OS-EXT-IPS:type")
+				delete(a.(doc), "OS-EXT-IPS-MAC:mac_addr")
+			}
+		}
 		for k := range out {
 			if strings.HasPrefix(k, "OS-EXT-") || strings.HasPrefix(k, "OS-SRV-") || slices.Contains([]string{"config_drive", "key_name", "os-extended-volumes:volumes_attached", "security_groups", "host_status"}, k) {
 				delete(out, k)
 			}
 		}
 	}
-	return ok(doc{"server": out})
+	return out
 }
