@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	lab "git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
@@ -159,5 +160,28 @@ cloud.router.ensure("N", external = "public")`, "N", fmt.Sprint("n", i)))
 				t.Errorf("calls: %v", calls)
 			}
 		})
+	}
+}
+
+// TestGlanceGivesThePauseAskedFor has the first look refused for a while.
+func TestGlanceGivesThePauseAskedFor(t *testing.T) {
+	w := newWorld(t, lab.Config{})
+	w.must(`cloud.network.ensure("a")`)
+	w.inject(lab.Fault{Service: "network", Method: "GET", Status: 503, RetryAfter: "7"})
+	since := len(w.cloud.Requests(0))
+	door := startest.NewDoor(effect.Apply)
+	clock := new(patientClock)
+	door.Clock = clock
+	if err := w.run(context.Background(), w.newModule(), door, `cloud.network.ensure("a")`); err != nil {
+		t.Fatal(startest.Explain(err))
+	}
+	asked := 0
+	for _, r := range w.cloud.Requests(since) {
+		if r.Service == "network" {
+			asked++
+		}
+	}
+	if asked != 2 || clock.longest() < 7*time.Second {
+		t.Errorf("asked %d times, the longest pause was %s", asked, clock.longest())
 	}
 }

@@ -67,7 +67,11 @@ func keptKinds() []kept {
 		{service: Compute, path: "/flavors", list: "/flavors/detail", key: "flavors", one: "flavor"},
 		{service: Compute, path: "/os-keypairs", key: "keypairs", one: "keypair", id: "name", wrapped: true},
 		{service: Image, path: "/images", key: "images", filters: []string{"name", "owner"}, query: "limit=200"},
-		{service: LoadBalancer, path: "/lbaas/loadbalancers", key: "loadbalancers", one: "loadbalancer", filters: []string{"name", "description", "project_id"}},
+		{service: Compute, path: "/os-server-groups", key: "server_groups", one: "server_group"},
+		{service: LoadBalancer, path: "/lbaas/loadbalancers", key: "loadbalancers", one: "loadbalancer", filters: []string{"id", "name", "description", "project_id"}},
+		{service: Identity, path: "/projects", key: "projects", one: "project", filters: []string{"name", "domain_id"}},
+		{service: Identity, path: "/users", key: "users", one: "user", filters: []string{"name", "domain_id"}},
+		{service: Identity, path: "/groups", key: "groups", one: "group", filters: []string{"name", "domain_id"}},
 		{service: BlockStorage, path: "/volumes", list: "/volumes/detail", key: "volumes", one: "volume", filters: []string{"name"}},
 	}
 }
@@ -155,7 +159,7 @@ func (c *Client) glanceList(ctx context.Context, call Call, key string) ([]Objec
 		return nil, false, nil
 	}
 	i := slices.IndexFunc(keptKinds(), func(k kept) bool {
-		return k.service == call.Service && k.listPath() == call.Path && k.key == key
+		return k.of(c) && k.service == call.Service && k.listPath() == call.Path && k.key == key
 	})
 	if i < 0 {
 		return nil, false, nil
@@ -187,7 +191,7 @@ func (c *Client) glanceOne(ctx context.Context, call Call, key string) (Object, 
 	}
 	for _, k := range keptKinds() {
 		id, ok := strings.CutPrefix(call.Path, k.path+"/")
-		if !ok || k.service != call.Service || k.one != key || strings.Contains(id, "/") {
+		if !ok || !k.of(c) || k.service != call.Service || k.one != key || strings.Contains(id, "/") {
 			continue
 		}
 		id, err := url.PathUnescape(id)
@@ -226,6 +230,12 @@ func (k kept) idField() string {
 	return "id"
 }
 
+// projected reports whether a list is of all projects that the login may see.
+func (k kept) projected() bool { return slices.Contains(k.filters, "project_id") }
+
+// of reports whether the client may list all of the kind.
+func (k kept) of(c *Client) bool { return k.service != Identity || c.wide }
+
 // name is what a snapshot of the kind is kept under.
 func (k kept) name(call Call) string {
 	return string(call.Service) + " " + call.Version + " " + call.Path + "?" + call.Query.Encode()
@@ -234,7 +244,7 @@ func (k kept) name(call Call) string {
 // own is the query for what the login's project has.
 func (c *Client) own(k kept) url.Values {
 	q := url.Values{}
-	if k.service == Network && c.project != "" {
+	if k.projected() && c.project != "" {
 		q.Set("project_id", c.project)
 	}
 	return q
@@ -263,7 +273,7 @@ func (c *Client) widen(k kept, query url.Values) (url.Values, wants, bool) {
 	}
 	// Who sees every project asks for one at a time: of names without one that
 	// is each by itself. Others see what is theirs and what is shared with them.
-	if _, projected := filters["project_id"]; c.wide && k.service == Network {
+	if _, projected := filters["project_id"]; c.wide && k.projected() {
 		if !projected {
 			return query, wants{}, true
 		}
