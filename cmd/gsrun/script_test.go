@@ -149,7 +149,7 @@ func TestLabScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "cloud-fault": cloudFault, "cloud-requests": cloudRequests, "host-fault": hostFault, "marks": marks, "mirror-fault": mirrorFault, "replace": replace, "unmake": unmake, "nowhere": nowhere,
+			"exits": exits, "cloud-fault": cloudFault, "cloud-clear": cloudClear, "cloud-requests": cloudRequests, "host-fault": hostFault, "marks": marks, "mirror-fault": mirrorFault, "replace": replace, "unmake": unmake, "nowhere": nowhere,
 		},
 	})
 }
@@ -163,6 +163,9 @@ func cloudFault(ts *testscript.TestScript, _ bool, args []string) {
 	_, err := labOf(ts).Cloud.Inject(f)
 	ts.Check(err)
 }
+
+// cloudClear ends all faults of the cloud.
+func cloudClear(ts *testscript.TestScript, _ bool, _ []string) { labOf(ts).Cloud.ClearFaults("") }
 
 // cloudRequests checks how many requests that write, or only that delete, the
 // cloud got: cloud-requests writes|deletes N.

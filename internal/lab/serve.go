@@ -127,13 +127,18 @@ func (s *Lab) start() (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	if err := s.startCloud(password, keys); err != nil {
+	admin, err := randomText()
+	if err != nil {
+		return Info{}, err
+	}
+	if err := s.startCloud(password, admin, keys); err != nil {
 		return Info{}, err
 	}
 	api, err := s.serve(s.world.cloud)
 	if err != nil {
 		return Info{}, err
 	}
+	s.world.api = api
 	s.Mirror = mirror.New()
 	files, err := s.serve(s.Mirror)
 	if err != nil {
@@ -145,7 +150,7 @@ func (s *Lab) start() (Info, error) {
 	}
 	i := Info{Dir: s.dir, Site: filepath.Join(s.dir, "site"), PID: os.Getpid(), Started: time.Now(),
 		OpenStack: "http://" + api, Control: "http://" + control, Mirror: "http://" + files, Git: s.Git.URL(repository), SSHPort: s.world.sshPort}
-	return i, writeSite(i, password, keys)
+	return i, writeSite(i, password, admin, keys)
 }
 
 func randomText() (string, error) {
@@ -174,7 +179,7 @@ func (s *Lab) serve(h http.Handler) (string, error) {
 	return l.Addr().String(), nil
 }
 
-func (s *Lab) startCloud(password string, keys gitKeys) error {
+func (s *Lab) startCloud(password, admin string, keys gitKeys) error {
 	requests, err := s.logFile("openstack.jsonl")
 	if err != nil {
 		return err
@@ -200,7 +205,10 @@ func (s *Lab) startCloud(password string, keys gitKeys) error {
 		KubeadmReset: func(ctx context.Context, h hosts.Info) error { return w.kubeadmReset(ctx, h, kubernetes) },
 	})
 	w.cloud = openstack.New(openstack.Config{
-		Users:        []openstack.User{{Name: "gsrun", Password: password, Projects: []string{"gsrun"}, Roles: []string{"member", "reader"}}},
+		Users: []openstack.User{
+			{Name: "gsrun", Password: password, Projects: []string{"gsrun"}, Roles: []string{"member", "reader"}},
+			{Name: "admin", Password: admin, Projects: []string{"gsrun"}, Roles: []string{"admin", "member", "reader"}},
+		},
 		RequestLog:   requests,
 		OnServer:     w.server,
 		OnFloatingIP: w.floatingIP,

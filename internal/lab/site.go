@@ -15,7 +15,7 @@ import (
 
 // writeSite writes the lab's own site: what an operator would write for a real
 // cloud, with the addresses and credentials of the lab.
-func writeSite(i Info, password string, keys gitKeys) error {
+func writeSite(i Info, password, admin string, keys gitKeys) error {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		return fault.Wrap("making", "the lab's age key", err)
@@ -23,19 +23,7 @@ func writeSite(i Info, password string, keys gitKeys) error {
 	files := map[string]string{
 		"keys/age.txt":    identity.String() + "\n",
 		"keys/git_deploy": string(keys.private),
-		"clouds.yaml": fmt.Sprintf(`clouds:
-  openstack:
-    auth:
-      auth_url: %s/identity/v3
-      username: gsrun
-      password: %s
-      project_name: gsrun
-      user_domain_name: Default
-      project_domain_name: Default
-    region_name: RegionOne
-    interface: public
-    identity_api_version: 3
-`, i.OpenStack, password),
+		"clouds.yaml":     "clouds:\n" + cloud("openstack", i.OpenStack, "gsrun", password) + cloud("admin", i.OpenStack, "admin", admin),
 	}
 	for name, text := range files {
 		path := filepath.Join(i.Site, name)
@@ -55,6 +43,22 @@ func writeSite(i Info, password string, keys gitKeys) error {
 	return s.Write()
 }
 
+// cloud is an entry of clouds.yaml for the lab's project.
+func cloud(name, url, user, password string) string {
+	return fmt.Sprintf(`  %s:
+    auth:
+      auth_url: %s/identity/v3
+      username: %s
+      password: %s
+      project_name: gsrun
+      user_domain_name: Default
+      project_domain_name: Default
+    region_name: RegionOne
+    interface: public
+    identity_api_version: 3
+`, name, url, user, password)
+}
+
 // inputs are what the lab says for the inputs of the recipes.
 func inputs(i Info, keys gitKeys) map[string]map[string]any {
 	port := func() map[string]any { return map[string]any{"ssh_port": i.SSHPort} }
@@ -64,7 +68,7 @@ func inputs(i Info, keys gitKeys) map[string]map[string]any {
 		return m
 	}
 	return map[string]map[string]any{
-		"gateway": port(), "seed": port(), "capo": port(), "argocd": git(), "spoke": git(), "bootstrap": git(),
+		"gateway": port(), "seed": port(), "capo": port(), "endpoints": port(), "argocd": git(), "spoke": git(), "bootstrap": git(),
 	}
 }
 

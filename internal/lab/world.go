@@ -41,6 +41,7 @@ type world struct {
 	cloud   *openstack.Cloud
 	fleet   *hosts.Fleet
 	sshPort int
+	api     string                       // address of the cloud's APIs
 	fail    func(part string, err error) // a defect of a part of the lab: it is written to its log
 
 	mu       sync.Mutex
@@ -107,6 +108,12 @@ func (w *world) boot(s openstack.ServerInfo) {
 	if err != nil {
 		w.fail("host "+s.Name, err)
 		return
+	}
+	// The APIs are on loopback, which is a host's own: so each host has them.
+	if _, port, err := net.SplitHostPort(w.api); err == nil {
+		if n, err := strconv.Atoi(port); err == nil {
+			h.Forward(n, w.api)
+		}
 	}
 	for _, a := range s.Addresses {
 		if a.Floating != "" {

@@ -71,7 +71,7 @@ func hostType() *builtin.Type {
 			{Name: "name", Type: "str", Doc: "Name, or the address."},
 		},
 		Nouns:   []builtin.Noun{fileNoun(), directoryNoun(), lineNoun(), packageNoun(), serviceNoun(), sysctlNoun(), kernelModuleNoun(), userNoun(), authorizedKeyNoun(), wireguardNoun()},
-		Methods: []builtin.Func{runFunc(), waitFunc(), factsFunc(), readFunc()},
+		Methods: []builtin.Func{runFunc(), waitFunc(), factsFunc(), connectsFunc(), readFunc()},
 	}
 }
 

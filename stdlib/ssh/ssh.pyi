@@ -326,6 +326,17 @@ class Host:
         Returns: object with os ("debian"), version ("12"), name ("Debian GNU/Linux 12 (bookworm)"), arch ("x86_64"), kernel, hostname, boot_id, cpus (int), memory (bytes), interfaces: list of {name, mac, addresses: list of "10.20.0.5/24"}"""
         ...
 
+    def connects(self, address: str, port: int, *, timeout: str = "5s") -> "object with ok (bool) and why (str), which is empty if it can":
+        """Try whether the host can connect to something by TCP, and say why not. Nothing is sent. Its SSH server makes the connection, which needs AllowTcpForwarding there.
+        
+        Args:
+          address: Name or IP address; the host looks a name up.
+          port: TCP port.
+          timeout: Time after which the other side doesn't answer.
+        
+        Returns: object with ok (bool) and why (str), which is empty if it can"""
+        ...
+
     def read(self, path: str, *, secret: bool = False) -> "str, or bytes if it isn't text, or a secret if that is asked for":
         """Read a file of at most 4 MiB.
         
