@@ -31,11 +31,13 @@ var kinds = []struct {
 	{"server", client.Compute, "/servers/detail", "servers", false},
 	{"keypair", client.Compute, "/os-keypairs", "keypairs", false},
 	{"server_group", client.Compute, "/os-server-groups", "server_groups", false},
+	{"ec2_credential", client.Identity, "/credentials", "credentials", false},
+	{"application_credential", client.Identity, "/users/ME/application_credentials", "application_credentials", false},
 	{"image", client.Image, "/images", "images", true},
 }
 
 // volatile are fields that differ from one making to the next.
-var volatile = []string{"id", "created_at", "updated_at", "created", "updated", "revision_number", "links", "self", "file", "schema", "mac_address", "hostId",
+var volatile = []string{"id", "created_at", "updated_at", "created", "updated", "revision_number", "links", "blob", "self", "file", "schema", "mac_address", "hostId",
 	"user_id", "tenant_id", "project_id", "owner", "direct_url", "fingerprint", "public_key", "progress", "OS-EXT-SRV-ATTR:hypervisor_hostname",
 	"OS-SRV-USG:launched_at", "OS-EXT-AZ:availability_zone", "OS-EXT-STS:power_state", "accessIPv4", "device_id", "addresses", "router_id", "binding:host_id",
 	"dns_assignment", "dns_domain", "dns_name", "qos_policy_id", "qos_network_policy_id", "ipv4_address_scope", "ipv6_address_scope", "l2_adjacency"}
@@ -67,9 +69,13 @@ func (s *scenario) client(name string) *client.Client {
 func (s *scenario) inventory() inventory {
 	s.t.Helper()
 	ctx, cl := context.Background(), s.client("lab")
+	me, err := cl.Principal()
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	out := make(inventory)
 	for _, kind := range kinds {
-		all, err := cl.List(ctx, client.Call{Service: kind.service, Path: kind.path, Query: url.Values{}}, kind.key)
+		all, err := cl.List(ctx, client.Call{Service: kind.service, Path: strings.Replace(kind.path, "ME", me.UserID, 1), Query: url.Values{}}, kind.key)
 		if fault.KindOf(err) == fault.Invalid {
 			continue // the cloud lacks the service
 		}

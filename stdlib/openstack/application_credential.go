@@ -70,7 +70,7 @@ func stampOf(t time.Time) string {
 
 type credentialArgs struct {
 	Name         string        `star:"name,required" doc:"The name, unique among those of the login's user."`
-	Roles        []string      `star:"roles" doc:"The names of the roles that it gives, of those that the login has. Default: all of them. Can't be changed."`
+	Roles        []string      `star:"roles" doc:"The names of the roles that it gives, of those that the login has. Default: all of them, as they are when it is made. Can't be changed."`
 	AccessRules  effect.Data   `star:"access_rules" doc:"The calls that it allows: a list of {\"service\": \"compute\", \"method\": \"GET\", \"path\": \"/v2.1/servers\"}, where * stands for a part of a path and ** for any. Default: all that the roles allow. Can't be changed."`
 	Expires      string        `star:"expires" doc:"When it ends, such as \"2027-01-01T00:00:00Z\". Default: never. Can't be changed."`
 	Lifetime     time.Duration `star:"lifetime" doc:"In place of expires: how long it lasts from when it is made, such as \"720h\"."`
@@ -257,25 +257,32 @@ func credentialDelete() builtin.Func {
 	}.verb()
 }
 
-// revoke deletes an application credential, and what the store has of it.
+// revoke deletes an application credential, and what the store has of it: that
+// first, so that nothing stays there which nobody would look for again.
 func revoke(ctx context.Context, c *Cloud, cl *client.Client, obj client.Object) error {
-	if err := credentialNoun(str(obj, "user_id")).remove(ctx, c, cl, obj); err != nil {
-		return unmanaged(err)
-	}
-	if c.config.Secrets == nil {
-		return nil
-	}
-	return c.config.Secrets.Delete(ctx, secretKey(str(obj, "id")))
-}
-
-// unmanaged explains why Keystone lets nobody manage application credentials
-// who is logged in by one.
-func unmanaged(err error) error {
-	if fault.KindOf(err) != fault.Denied || !strings.Contains(err.Error(), "managing additional application credentials") {
+	if err := mayManage(cl); err != nil {
 		return err
 	}
-	return &fault.Error{Kind: fault.Denied, Err: err,
-		Hint: "the login is itself by an application credential that may not manage others: log in with a password, or by one that was made with unrestricted = True"}
+	n := credentialNoun(str(obj, "user_id"))
+	if store := c.config.Secrets; store != nil {
+		for _, key := range []string{secretKey(str(obj, "id")), pendingKey(n, markOf(obj).(string))} {
+			if err := store.Delete(ctx, key); err != nil {
+				return err
+			}
+		}
+	}
+	return n.remove(ctx, c, cl, obj)
+}
+
+// mayManage returns the error for a login that Keystone lets manage no
+// application credentials.
+func mayManage(cl *client.Client) error {
+	p, err := cl.Principal()
+	if err != nil || !p.Restricted {
+		return err
+	}
+	return fault.Hinted(fault.Denied, "log in with a password, or by one that was made with unrestricted = True",
+		"the login is itself by an application credential (%s, %s), which may not make or delete others", p.CredentialName, p.CredentialID)
 }
 
 func credentialHolding() holding {

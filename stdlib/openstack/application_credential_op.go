@@ -25,6 +25,7 @@ type credentialOp struct {
 	renew   time.Duration // before its end
 
 	noun     *noun
+	secret   *effect.Secret // of the one that is made; the same for each try
 	fields   []field
 	why      string // it is to be made anew, though it is as wanted
 	recorded bool   // the store has the secret under the id
@@ -43,8 +44,8 @@ func (o *credentialOp) now(ctx context.Context) time.Time {
 func secretKey(id string) string { return "openstack/application_credential/" + id }
 
 // pendingKey is where it is kept until the id is known.
-func (o *credentialOp) pendingKey() string {
-	sum := sha256.Sum256([]byte(o.noun.path + "\n" + o.mark))
+func pendingKey(n *noun, mark string) string {
+	sum := sha256.Sum256([]byte(n.path + "\n" + mark))
 	return "openstack/application_credential/pending/" + hex.EncodeToString(sum[:16])
 }
 
@@ -114,7 +115,7 @@ func (o *credentialOp) secretOf(ctx context.Context, cl *client.Client, id strin
 	if o.recorded = found; err != nil || found {
 		return secret, err
 	}
-	plain, found, err := o.cloud.config.Secrets.Get(ctx, o.pendingKey())
+	plain, found, err := o.cloud.config.Secrets.Get(ctx, pendingKey(o.noun, o.mark))
 	if err != nil || !found {
 		return nil, err
 	}
@@ -123,6 +124,9 @@ func (o *credentialOp) secretOf(ctx context.Context, cl *client.Client, id strin
 	}
 	return effect.NewSecret(ctx, string(plain), effect.Ref("store:"+secretKey(id)))
 }
+
+// lostSecret is why a credential is made anew that is as wanted otherwise.
+const lostSecret = "the site's store doesn't have its secret, which nobody can read"
 
 // judge decides whether a credential that is there is of use still.
 func (o *credentialOp) judge(ctx context.Context, obj client.Object, secret *effect.Secret) error {
@@ -140,7 +144,7 @@ func (o *credentialOp) judge(ctx context.Context, obj client.Object, secret *eff
 	case o.args.Lifetime > 0 && !ends.After(now.Add(o.renew)):
 		o.why = "it ends at " + stampOf(ends)
 	case secret == nil:
-		o.why = "the site's store doesn't have its secret, which nobody can read"
+		o.why = lostSecret
 	}
 	return nil
 }
@@ -173,7 +177,7 @@ func (o *credentialOp) Diff(st effect.State) (effect.Change, error) {
 	switch {
 	case len(fixed) > 0:
 		return effect.Change{Kind: effect.Replace, Fields: fixed, After: fresh, Note: o.why}, nil
-	case o.why != "" && st.Attrs["secret"] == nil:
+	case o.why == lostSecret:
 		return effect.Change{Kind: effect.Replace, Fields: anew, After: fresh, Note: o.why}, nil
 	case o.why != "":
 		// What is renewed in time is asked for by the recipe; it is no loss that a budget of deletions is there for.
@@ -189,6 +193,9 @@ func (o *credentialOp) Apply(ctx context.Context, c effect.Change) (effect.State
 	if err != nil {
 		return effect.State{}, err
 	}
+	if err := mayManage(cl); err != nil {
+		return effect.State{}, err
+	}
 	if obj, _ := c.Before.Raw.(client.Object); obj != nil {
 		if o.why == "" && c.Kind == effect.Update {
 			return effect.State{Exists: true, Attrs: c.Before.Attrs, Raw: obj}, o.record(ctx, str(obj, "id"), c.Before.Attrs["secret"].(*effect.Secret).Reveal())
@@ -197,23 +204,24 @@ func (o *credentialOp) Apply(ctx context.Context, c effect.Change) (effect.State
 			return effect.State{}, err
 		}
 	}
-	plain := make([]byte, 48)
-	if _, err := rand.Read(plain); err != nil {
-		return effect.State{}, fault.New(fault.Failed, "making a secret: %v", err)
+	if o.secret == nil {
+		plain := make([]byte, 48)
+		if _, err := rand.Read(plain); err != nil {
+			return effect.State{}, fault.New(fault.Failed, "making a secret: %v", err)
+		}
+		if o.secret, err = effect.NewSecret(ctx, base64.RawURLEncoding.EncodeToString(plain), ""); err != nil {
+			return effect.State{}, err
+		}
 	}
-	secret, err := effect.NewSecret(ctx, base64.RawURLEncoding.EncodeToString(plain), "")
-	if err != nil {
+	if err := o.cloud.config.Secrets.Put(ctx, pendingKey(o.noun, o.mark), []byte(o.secret.Reveal())); err != nil {
 		return effect.State{}, err
 	}
-	if err := o.cloud.config.Secrets.Put(ctx, o.pendingKey(), []byte(secret.Reveal())); err != nil {
-		return effect.State{}, err
-	}
-	obj, err := o.noun.create(ctx, cl, o.body(ctx, secret.Reveal()))
+	obj, err := o.noun.create(ctx, cl, o.body(ctx, o.secret.Reveal()))
 	if o.sent.note(ctx, obj, err); err != nil {
-		return effect.State{}, unmanaged(err)
+		return effect.State{}, err
 	}
 	id := str(obj, "id")
-	if err := o.record(ctx, id, secret.Reveal()); err != nil {
+	if err := o.record(ctx, id, o.secret.Reveal()); err != nil {
 		return effect.State{}, err
 	}
 	attrs := o.noun.data(obj)
@@ -250,5 +258,5 @@ func (o *credentialOp) record(ctx context.Context, id, secret string) error {
 	if err := o.cloud.config.Secrets.Put(ctx, secretKey(id), []byte(secret)); err != nil {
 		return err
 	}
-	return o.cloud.config.Secrets.Delete(ctx, o.pendingKey())
+	return o.cloud.config.Secrets.Delete(ctx, pendingKey(o.noun, o.mark))
 }

@@ -16,6 +16,7 @@ import (
 // ec2Noun is the noun of Keystone's credentials of type ec2. They have neither
 // name nor description: the owner mark stands in the blob, beside the key.
 func ec2Noun() *noun {
+	var keys []byte // the same for each try of a create: Keystone refuses to have it twice
 	return &noun{
 		name: "ec2_credential", key: "credential", plural: "credentials", path: "/credentials", service: client.Identity,
 		whole: true, scans: true, unnamed: true, opaque: true, denied: true, filter: url.Values{"type": {"ec2"}},
@@ -42,9 +43,11 @@ func ec2Noun() *noun {
 			return nil
 		},
 		form: func(body client.Object) (client.Object, error) {
-			keys := make([]byte, 16+32)
-			if _, err := rand.Read(keys); err != nil {
-				return nil, fault.New(fault.Failed, "making a key: %v", err)
+			if keys == nil {
+				keys = make([]byte, 16+32)
+				if _, err := rand.Read(keys); err != nil {
+					return nil, fault.New(fault.Failed, "making a key: %v", err)
+				}
 			}
 			blob, err := json.Marshal(client.Object{"access": hex.EncodeToString(keys[:16]), "secret": hex.EncodeToString(keys[16:]), "gsrun": body["description"]})
 			return client.Object{"type": "ec2", "user_id": body["user_id"], "project_id": body["project_id"], "blob": string(blob)}, err

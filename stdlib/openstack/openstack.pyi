@@ -879,7 +879,7 @@ class Cloud:
             
             Args:
               name: The name, unique among those of the login's user.
-              roles: The names of the roles that it gives, of those that the login has. Default: all of them. Can't be changed.
+              roles: The names of the roles that it gives, of those that the login has. Default: all of them, as they are when it is made. Can't be changed.
               access_rules: The calls that it allows: a list of {"service": "compute", "method": "GET", "path": "/v2.1/servers"}, where * stands for a part of a path and ** for any. Default: all that the roles allow. Can't be changed.
               expires: When it ends, such as "2027-01-01T00:00:00Z". Default: never. Can't be changed.
               lifetime: In place of expires: how long it lasts from when it is made, such as "720h".

@@ -39,7 +39,8 @@ func (l *Lab) services() []service {
 	etc := func(file string) string { return l.path("etc", file) }
 	nova := []string{"--config-file", etc("nova/nova.conf")}
 	list := []service{
-		{name: "keystone", path: "identity", app: "keystone.server.wsgi:initialize_public_application", threads: 6, env: []string{"OS_KEYSTONE_CONFIG_DIR=" + etc("keystone")}},
+		// Keystone keeps the token of the request at hand where all threads do: with more than one, a request may be taken for another's.
+		{name: "keystone", path: "identity", app: "keystone.server.wsgi:initialize_public_application", threads: 1, env: []string{"OS_KEYSTONE_CONFIG_DIR=" + etc("keystone")}},
 		{name: "neutron", path: "network", argv: []string{"neutron-server", "--config-file", etc("neutron/neutron.conf")}},
 		{name: "nova-conductor", argv: append([]string{"nova-conductor"}, nova...)},
 		{name: "nova-scheduler", argv: append([]string{"nova-scheduler"}, nova...)},
