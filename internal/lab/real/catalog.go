@@ -13,5 +13,6 @@ func (l *Lab) catalog() []entry {
 		{"neutron", "network", l.url("neutron")},
 		{"cinderv3", "volumev3", l.url("cinder") + "/v3/%(project_id)s"},
 		{"octavia", "load-balancer", l.url("octavia")},
+		{"swift", "object-store", l.url("swift") + "/v1/AUTH_%(project_id)s"},
 	}
 }

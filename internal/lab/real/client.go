@@ -81,10 +81,15 @@ func (c *client) call(ctx context.Context, method, service, path string, in, out
 	return err
 }
 
-func (c *client) try(ctx context.Context, method, service, path string, in, out any) error {
+// endpoint returns where a service is, and the token to show there.
+func (c *client) endpoint(service string) (base, token string) {
 	c.mu.Lock()
-	base, token := c.endpoints[service], c.token
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	return c.endpoints[service], c.token
+}
+
+func (c *client) try(ctx context.Context, method, service, path string, in, out any) error {
+	base, token := c.endpoint(service)
 	if base == "" {
 		return fault.New(fault.NotFound, "Keystone's catalog has no %s", service)
 	}
@@ -162,6 +167,40 @@ func send(ctx context.Context, method, address string, header http.Header, in, o
 		}
 	}
 	return answer.Header, nil
+}
+
+// names lists what a container or an account holds: one page.
+func (c *client) names(ctx context.Context, address string) ([]string, error) {
+	var list []struct{ Name string }
+	err := c.store(ctx, http.MethodGet, address+"?format=json", &list)
+	if refused(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	var names []string
+	for _, one := range list {
+		names = append(names, one.Name)
+	}
+	return names, err
+}
+
+// store calls Swift, whose addresses are made by hand.
+func (c *client) store(ctx context.Context, method, address string, out any) error {
+	try := func() error {
+		_, token := c.endpoint("object-store")
+		_, err := send(ctx, method, address, http.Header{"X-Auth-Token": {token}}, nil, out)
+		return err
+	}
+	err := try()
+	if refused(err, http.StatusUnauthorized) {
+		if err := c.login(ctx); err != nil {
+			return err
+		}
+		err = try()
+	}
+	if method == http.MethodDelete && refused(err, http.StatusNotFound) {
+		return nil
+	}
+	return err
 }
 
 // made creates a resource and returns its id. The body and the answer hold it

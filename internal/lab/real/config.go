@@ -2,7 +2,10 @@ package real
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -20,14 +23,16 @@ var python embed.FS
 
 // configs are the files that are made of the templates in conf, below etc.
 var configs = map[string]string{
-	"rabbitmq.conf.tmpl":   "rabbitmq/rabbitmq.conf",
-	"keystone.conf.tmpl":   "keystone/keystone.conf",
-	"glance-api.conf.tmpl": "glance/glance-api.conf",
-	"placement.conf.tmpl":  "placement/placement.conf",
-	"nova.conf.tmpl":       "nova/nova.conf",
-	"neutron.conf.tmpl":    "neutron/neutron.conf",
-	"cinder.conf.tmpl":     "cinder/cinder.conf",
-	"octavia.conf.tmpl":    "octavia/octavia.conf",
+	"rabbitmq.conf.tmpl":    "rabbitmq/rabbitmq.conf",
+	"keystone.conf.tmpl":    "keystone/keystone.conf",
+	"glance-api.conf.tmpl":  "glance/glance-api.conf",
+	"placement.conf.tmpl":   "placement/placement.conf",
+	"nova.conf.tmpl":        "nova/nova.conf",
+	"neutron.conf.tmpl":     "neutron/neutron.conf",
+	"cinder.conf.tmpl":      "cinder/cinder.conf",
+	"octavia.conf.tmpl":     "octavia/octavia.conf",
+	"swift.conf.tmpl":       "swift/swift.conf",
+	"swift-proxy.conf.tmpl": "swift/proxy.conf",
 }
 
 // shipped are files of Debian's packages, and where they go below etc: Nova and
@@ -67,10 +72,10 @@ func (l *Lab) settings() settings {
 	return settings{Dir: l.cfg.Dir, IP: host, Secret: secret, Region: region, TokenSeconds: int(l.cfg.TokenTTL.Seconds()), lab: l}
 }
 
-// configure writes the configuration and the Python pieces.
+// configure writes the configuration.
 func (l *Lab) configure() error {
-	for _, dir := range []string{"run", "log", "python/lab-1.dist-info", "data/locks", "data/rabbit", "data/glance/images", "data/glance/staging",
-		"data/nova/fake1", "data/nova/fake2", "data/neutron", "data/cinder", "data/octavia/certs"} {
+	for _, dir := range []string{"run", "log", "data/locks", "data/rabbit", "data/glance/images", "data/glance/staging",
+		"data/nova/fake1", "data/nova/fake2", "data/neutron", "data/cinder", "data/octavia/certs", "data/swift"} {
 		if err := os.MkdirAll(l.path(dir), 0o700); err != nil {
 			return fmt.Errorf("making the lab's folders: %w", err)
 		}
@@ -103,33 +108,53 @@ func (l *Lab) configure() error {
 			return err
 		}
 	}
-	if err := write(l.path("etc/rabbitmq/enabled_plugins"), []byte("[].\n")); err != nil {
-		return err
-	}
-	return l.writePython()
+	return write(l.path("etc/rabbitmq/enabled_plugins"), []byte("[].\n"))
 }
 
-// writePython writes the Python pieces, as an installed distribution, so that
-// the services find the drivers in it.
-func (l *Lab) writePython() error {
+// preparePython writes the Python pieces as an installed distribution, so that
+// the services find the drivers in it. It lies in the cache, by its content:
+// Python keeps there what it has compiled and found.
+func preparePython(cache string) (string, error) {
 	files, err := fs.Glob(python, "python/*")
 	if err != nil {
-		return err
+		return "", err
 	}
+	sum := sha256.New()
+	content := map[string][]byte{}
 	for _, f := range files {
 		data, err := python.ReadFile(f)
 		if err != nil {
-			return err
+			return "", err
 		}
+		fmt.Fprintf(sum, "%s %d\n%s", f, len(data), data)
 		name := path.Base(f)
 		if !strings.HasSuffix(name, ".py") {
 			name = "lab-1.dist-info/" + name
 		}
-		if err := write(l.path("python", name), data); err != nil {
-			return err
+		content[name] = data
+	}
+	folder := filepath.Join(cache, "python", "lab-"+hex.EncodeToString(sum.Sum(nil))[:12])
+	if _, err := os.Stat(folder); err == nil {
+		return folder, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
+		return "", fmt.Errorf("writing the lab's Python pieces: %w", err)
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(folder), "new-")
+	if err != nil {
+		return "", fmt.Errorf("writing the lab's Python pieces: %w", err)
+	}
+	defer os.RemoveAll(temp)
+	for name, data := range content {
+		if err := write(filepath.Join(temp, name), data); err != nil {
+			return "", err
 		}
 	}
-	return nil
+	// Another process may have been quicker with the same.
+	if err := os.Rename(temp, folder); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("writing the lab's Python pieces: %w", err)
+	}
+	return folder, nil
 }
 
 func write(file string, data []byte) error {

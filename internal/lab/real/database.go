@@ -108,5 +108,5 @@ func (l *Lab) migrate(ctx context.Context) error {
 
 // manage runs one of the management commands.
 func (l *Lab) manage(ctx context.Context, name string, args ...string) error {
-	return l.run(ctx, name, append([]string{"/usr/bin/python3", l.path("python/serve.py")}, args...)...)
+	return l.run(ctx, name, l.serve(args...)...)
 }

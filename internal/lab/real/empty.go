@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,12 +21,15 @@ type holding struct {
 }
 
 // emptyLimit is how long Empty waits for what is deleted slowly.
-const emptyLimit = time.Minute
+const emptyLimit = 5 * time.Minute
 
 // Empty deletes everything in the tenant's project, and keeps the tenant.
 func (t *Tenant) Empty(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, emptyLimit)
 	defer cancel()
+	if err := t.removeContainers(ctx); err != nil {
+		return fmt.Errorf("emptying the project %s: %w", t.Project, err)
+	}
 	for _, stage := range t.stages() {
 		all, ctx := errgroup.WithContext(ctx)
 		for _, h := range stage {
@@ -69,6 +74,7 @@ func (t *Tenant) stages() [][]holding {
 
 // remove deletes all of one kind.
 func (t *Tenant) remove(ctx context.Context, h holding) error {
+	var asked sync.Map // ids whose deletion is under way
 	for {
 		found, err := t.found(ctx, h)
 		if err != nil || len(found) == 0 {
@@ -77,7 +83,16 @@ func (t *Tenant) remove(ctx context.Context, h holding) error {
 		all, each := errgroup.WithContext(ctx)
 		all.SetLimit(4)
 		for _, f := range found {
-			all.Go(func() error { return t.removeOne(each, h, f) })
+			if _, done := asked.Load(f["id"]); done && !failed(f) {
+				continue
+			}
+			all.Go(func() error {
+				accepted, err := t.removeOne(each, h, f)
+				if accepted {
+					asked.Store(f["id"], true)
+				}
+				return err
+			})
 		}
 		if err := all.Wait(); err != nil || !h.gone {
 			return err
@@ -88,6 +103,50 @@ func (t *Tenant) remove(ctx context.Context, h holding) error {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// removeContainers deletes the project's containers with their objects.
+func (t *Tenant) removeContainers(ctx context.Context) error {
+	// The administrator's own account is what the catalog has.
+	base, _ := t.lab.admin.endpoint("object-store")
+	account := strings.Replace(base, "AUTH_"+t.lab.admin.projectID, "AUTH_"+t.ProjectID, 1)
+	for {
+		containers, err := t.lab.admin.names(ctx, account)
+		if err != nil || len(containers) == 0 {
+			return err
+		}
+		for _, c := range containers {
+			if err := t.removeContainer(ctx, account+"/"+url.PathEscape(c)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// removeContainer deletes one container with its objects, page by page.
+func (t *Tenant) removeContainer(ctx context.Context, address string) error {
+	for {
+		objects, err := t.lab.admin.names(ctx, address)
+		if err != nil {
+			return err
+		}
+		if len(objects) == 0 {
+			return t.lab.admin.store(ctx, http.MethodDelete, address, nil)
+		}
+		all, ctx := errgroup.WithContext(ctx)
+		all.SetLimit(4)
+		for _, o := range objects {
+			all.Go(func() error { return t.lab.admin.store(ctx, http.MethodDelete, address+"/"+url.PathEscape(o), nil) })
+		}
+		if err := all.Wait(); err != nil {
+			return err
+		}
+	}
+}
+
+// failed reports whether a deletion has, so that it is to be asked for again.
+func failed(d doc) bool {
+	return d["status"] == "ERROR" || d["status"] == "error_deleting" || d["provisioning_status"] == "ERROR"
 }
 
 // found lists what is the tenant's of one kind.
@@ -119,18 +178,19 @@ func (t *Tenant) found(ctx context.Context, h holding) ([]doc, error) {
 	return mine, nil
 }
 
-func (t *Tenant) removeOne(ctx context.Context, h holding, d doc) error {
+// removeOne asks for a deletion, and reports whether that was accepted.
+func (t *Tenant) removeOne(ctx context.Context, h holding, d doc) (accepted bool, err error) {
 	if h.before != nil {
 		if err := h.before(ctx, t, d); err != nil && !refused(err, http.StatusNotFound) {
-			return err
+			return false, err
 		}
 	}
-	err := t.lab.admin.call(ctx, http.MethodDelete, h.service, fmt.Sprintf(h.one, d["id"]), nil, nil)
+	err = t.lab.admin.call(ctx, http.MethodDelete, h.service, fmt.Sprintf(h.one, d["id"]), nil, nil)
 	// What is being changed can't be deleted yet, and is asked for again.
 	if refused(err, http.StatusNotFound) || h.gone && refused(err, http.StatusConflict, http.StatusBadRequest) {
-		return nil
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }
 
 // detach takes the interfaces off a router.
@@ -168,7 +228,7 @@ func unprotect(ctx context.Context, t *Tenant, d doc) error {
 // resetVolume lets a volume be deleted whose attachment nobody has ended.
 func resetVolume(ctx context.Context, t *Tenant, d doc) error {
 	switch d["status"] {
-	case "available", "deleting", "error", "creating":
+	case "available", "deleting", "error", "creating", "error_deleting":
 		return nil
 	}
 	return t.lab.admin.call(ctx, http.MethodPost, "volumev3", fmt.Sprintf("/volumes/%s/action", d["id"]),

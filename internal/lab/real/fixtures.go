@@ -30,7 +30,7 @@ func (l *Lab) makeIdentity(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range []string{"glance", "placement", "nova", "neutron", "cinder", "octavia"} {
+	for _, name := range []string{"glance", "placement", "nova", "neutron", "cinder", "octavia", "swift"} {
 		user, err := c.made(ctx, "identity", "/users", "user", doc{"name": name, "domain_id": "default", "password": secret, "default_project_id": project})
 		if err != nil {
 			return err

@@ -27,10 +27,14 @@ const firstPort, lastPort = 20000, 32000
 // holds the lock, so that others know when it has died.
 func open(ctx context.Context, cfg Config, paste string) (*Lab, error) {
 	l := &Lab{cfg: cfg, paste: paste, procs: map[string]*process{}}
+	var err error
+	if l.python, err = preparePython(cfg.Cache); err != nil {
+		return nil, err
+	}
 	if err := l.claimFolder(ctx); err != nil {
 		return nil, err
 	}
-	if err := l.claimPorts(); err != nil {
+	if err := errors.Join(l.claimPorts(), l.startWarden()); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -56,8 +60,8 @@ func (l *Lab) claimFolder(ctx context.Context) error {
 			return fmt.Errorf("making the lab's folder: %w", err)
 		}
 		l.temp = true
-	} else if err := os.MkdirAll(l.cfg.Dir, 0o700); err != nil {
-		return fmt.Errorf("making the lab's folder: %w", err)
+	} else if err := own(l.cfg.Dir); err != nil {
+		return err
 	}
 	if l.lock, err = claim(filepath.Join(l.cfg.Dir, "lock")); err != nil {
 		return err
@@ -65,7 +69,22 @@ func (l *Lab) claimFolder(ctx context.Context) error {
 	if l.lock == nil {
 		return fault.New(fault.Locked, "another process runs a lab in %s", l.cfg.Dir)
 	}
-	return endRecorded(l.cfg.Dir)
+	return errors.Join(endRecorded(l.cfg.Dir), os.RemoveAll(l.path("data")))
+}
+
+// own makes a folder, or says that the one that is there is no lab's.
+func own(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making the lab's folder: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("making the lab's folder: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil && len(entries) > 0 {
+		return fault.New(fault.Invalid, "%s holds something else than a lab", dir)
+	}
+	return nil
 }
 
 // claimPorts finds the ports. Two labs that start at once don't take the same:
@@ -182,14 +201,24 @@ func (l *Lab) stopAll(grace, dbGrace time.Duration) {
 	l.stop("mariadb", dbGrace)
 }
 
-// Close ends everything that the lab has started and removes its folder, if
-// Start has chosen it.
+// Close ends everything that the lab has started and removes its data, and its
+// folder if Start has chosen it.
 func (l *Lab) Close() error {
 	l.stopAll(0, 0)
-	var errs []error
-	if l.temp {
-		errs = append(errs, os.RemoveAll(l.cfg.Dir))
+	left := l.cfg.Dir
+	// A start that failed may have made more than it knows.
+	errs := []error{endRecorded(l.cfg.Dir)}
+	if !l.temp {
+		left = l.path("data")
+		errs = append(errs, os.RemoveAll(l.path("lab.json")))
 	}
+	return errors.Join(append(errs, os.RemoveAll(left), l.unlock())...)
+}
+
+// unlock lets others have the folder and the ports.
+func (l *Lab) unlock() error {
+	errs := []error{l.warden.leave()}
+	l.warden = nil
 	for _, f := range []*os.File{l.portLock, l.lock} {
 		if f != nil {
 			errs = append(errs, f.Close())

@@ -19,6 +19,7 @@ import (
 // daemons, which aren't installed.
 var packages = []string{
 	"python3-keystone", "python3-glance", "python3-placement", "python3-nova", "python3-neutron", "python3-cinder", "python3-octavia",
+	"python3-swift",
 	"uwsgi-core", "uwsgi-plugin-python3", "mariadb-server-core", "mariadb-client-core", "rabbitmq-server",
 }
 

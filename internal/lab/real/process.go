@@ -54,7 +54,8 @@ func (l *Lab) spawn(name string, env []string, argv ...string) (*process, error)
 
 // environment is what every program gets, and nothing of the caller's.
 func (l *Lab) environment() []string {
-	return []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "HOME=" + l.path("data"), "PYTHONPATH=" + l.path("python"), "TMPDIR=" + l.path("run")}
+	return []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "HOME=" + l.path("data"), "PYTHONPATH=" + l.python,
+		"XDG_CACHE_HOME=" + filepath.Join(l.cfg.Cache, "python"), "TMPDIR=" + l.path("run")}
 }
 
 func (l *Lab) pidFile(name string) string { return l.path("run", name+".pid") }
@@ -121,24 +122,40 @@ func (p *process) end(grace time.Duration) {
 	if p.done != nil {
 		<-p.done
 	}
+	for p.alive() {
+		time.Sleep(poll)
+	}
 }
 
-// memory is what the process and its group hold, in bytes.
-func (p *process) memory() int64 {
-	sum := int64(0)
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+// usage is what the process and its group hold and have used. Memory that is
+// shared is divided among those who share it.
+func (p *process) usage() (memory int64, cpu time.Duration) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is a good one
 	for _, file := range stats {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			continue
 		}
-		fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-		if len(fields) > 21 && string(fields[2]) == strconv.Itoa(p.pid) {
-			pages, _ := strconv.ParseInt(string(fields[21]), 10, 64)
-			sum += pages * int64(os.Getpagesize())
+		fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+		if len(fields) < 20 || fields[2] != strconv.Itoa(p.pid) {
+			continue
+		}
+		for _, ticks := range fields[11:13] {
+			n, _ := strconv.ParseInt(ticks, 10, 64)
+			cpu += time.Duration(n) * 10 * time.Millisecond // USER_HZ is 100
+		}
+		rollup, err := os.ReadFile(filepath.Join(filepath.Dir(file), "smaps_rollup"))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(rollup)) {
+			if f := strings.Fields(line); len(f) > 1 && f[0] == "Pss:" {
+				n, _ := strconv.ParseInt(f[1], 10, 64)
+				memory += n << 10
+			}
 		}
 	}
-	return sum
+	return memory, cpu
 }
 
 // until asks ready until it is satisfied, the process p has ended, or ctx

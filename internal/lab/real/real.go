@@ -1,6 +1,6 @@
 // Package real runs a real OpenStack control plane as plain processes on
-// loopback: Debian's Keystone, Glance, Placement, Nova, Neutron, Cinder and
-// Octavia, with a MariaDB and a RabbitMQ of its own. Hypervisors, network
+// loopback: Debian's Keystone, Glance, Placement, Nova, Neutron, Cinder,
+// Octavia and Swift, with a MariaDB and a RabbitMQ of its own. Hypervisors, network
 // agents, volume backends and amphorae are fakes; every API, database, quota,
 // policy and state machine is the real one.
 //
@@ -29,9 +29,9 @@ const (
 
 // Config says where a lab lies and how it is.
 type Config struct {
-	// Dir is the lab's own folder. A lab without one gets a folder below
-	// Cache, which Close removes, and which the next Start removes if the
-	// process that made it has died.
+	// Dir is the lab's own folder, whose data Start replaces and Close removes.
+	// A lab without one gets a folder below Cache, which Close removes, and
+	// which the next Start removes if the process that made it has died.
 	Dir string
 	// Cache keeps what is slow to make, by version: $XDG_CACHE_HOME/gsrun/openstack by default.
 	Cache string
@@ -77,13 +77,15 @@ func Missing() string {
 
 // Lab is a running control plane.
 type Lab struct {
-	cfg   Config
-	paste string // the folder with the packages' own api-paste.ini
-	port  int
-	admin *client
-	temp  bool // the folder goes with the lab
+	cfg    Config
+	paste  string // the folder with the packages' own api-paste.ini
+	python string // the folder with the Python pieces
+	port   int
+	admin  *client
+	temp   bool // the folder goes with the lab
 
 	lock, portLock *os.File // held while the lab runs
+	warden         *warden
 
 	mu    sync.Mutex
 	procs map[string]*process
@@ -130,6 +132,9 @@ func (l *Lab) startFrom(ctx context.Context, template string) error {
 		return err
 	}
 	if err := l.startServices(ctx); err != nil {
+		return err
+	}
+	if err := l.remember(); err != nil {
 		return err
 	}
 	return l.login(ctx)

@@ -2,10 +2,15 @@ package real_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -33,6 +38,7 @@ func start(t *testing.T) *real.Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
+	took := time.Since(began)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -41,14 +47,15 @@ func start(t *testing.T) *real.Lab {
 			t.Errorf("%s is still there", l.Dir())
 		}
 	})
-	memory := int64(0)
+	memory, cpu := int64(0), time.Duration(0)
 	for _, s := range l.Status() {
 		if !s.Up {
 			t.Errorf("%s isn't up", s.Name)
 		}
-		memory += s.Memory
+		memory, cpu = memory+s.Memory, cpu+s.CPU
+		t.Logf("%-20s %4d MiB %5.1f s", s.Name, s.Memory>>20, s.CPU.Seconds())
 	}
-	t.Logf("started in %.1f s, %d MiB resident", time.Since(began).Seconds(), memory>>20)
+	t.Logf("started in %.1f s, %d MiB resident, %.1f s of CPU", took.Seconds(), memory>>20, cpu.Seconds())
 	return l
 }
 
@@ -69,7 +76,7 @@ func logIn(t *testing.T, auth string, g real.Login) *user {
 	u := &user{t: t, provider: provider, clients: map[string]*gophercloud.ServiceClient{}}
 	at := gophercloud.EndpointOpts{Region: g.Region}
 	for name, open := range map[string]func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error){
-		"compute": openstack.NewComputeV2, "network": openstack.NewNetworkV2, "volume": openstack.NewBlockStorageV3, "load-balancer": openstack.NewLoadBalancerV2, "image": openstack.NewImageV2,
+		"compute": openstack.NewComputeV2, "network": openstack.NewNetworkV2, "volume": openstack.NewBlockStorageV3, "load-balancer": openstack.NewLoadBalancerV2, "object-store": openstack.NewObjectStorageV1, "image": openstack.NewImageV2, "identity": openstack.NewIdentityV3,
 	} {
 		if u.clients[name], err = open(provider, at); err != nil {
 			t.Fatal(err)
@@ -83,7 +90,7 @@ type doc = map[string]any
 // do calls an API; the path is below the service's endpoint.
 func (u *user) do(method, service, path string, in any) (int, doc) {
 	u.t.Helper()
-	ctx, cancel := context.WithTimeout(u.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(u.t.Context(), 5*time.Minute)
 	defer cancel()
 	opts := &gophercloud.RequestOpts{OkCodes: []int{200, 201, 202, 203, 204, 300, 400, 403, 404, 409, 500, 503}, KeepResponseBody: true}
 	if service == "compute" {
@@ -122,7 +129,7 @@ func (u *user) make(service, path, kind string, in doc) doc {
 // await reads something until a field of it has the value.
 func (u *user) await(service, path, kind, field, want string) doc {
 	u.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		status, out := u.do("GET", service, path, nil)
 		got, _ := out[kind].(doc)
 		if got[field] == want {
@@ -149,6 +156,9 @@ func TestLab(t *testing.T) {
 
 	t.Run("servers", func(t *testing.T) { u.t = t; testServers(u) })
 	t.Run("load balancers", func(t *testing.T) { u.t = t; testBalancers(u) })
+	t.Run("extensions", func(t *testing.T) { u.t = t; testExtensions(u) })
+	t.Run("import", func(t *testing.T) { u.t = t; testImport(u) })
+	t.Run("objects", func(t *testing.T) { u.t = t; testObjects(u, tenant) })
 	t.Run("quota", func(t *testing.T) { u.t = t; testQuota(u, tenant) })
 	t.Run("services", func(t *testing.T) { u.t = t; testServices(u, l) })
 	t.Run("log", func(t *testing.T) {
@@ -158,7 +168,7 @@ func TestLab(t *testing.T) {
 				seen = append(seen, q.Service)
 			}
 		}
-		for _, s := range []string{"compute", "network", "volume", "load-balancer"} {
+		for _, s := range []string{"compute", "network", "volume", "load-balancer", "object-store"} {
 			if !strings.Contains(strings.Join(seen, " "), s) {
 				t.Errorf("the log has no request to %s", s)
 			}
@@ -249,6 +259,90 @@ func testBalancers(u *user) {
 	u.await("load-balancer", path, "loadbalancer", "provisioning_status", "ACTIVE")
 }
 
+// testExtensions asks for the extensions of Neutron that clients use.
+func testExtensions(u *user) {
+	t := u.t
+	_, out := u.do("GET", "network", "extensions", nil)
+	have := map[any]bool{}
+	for _, e := range out["extensions"].([]any) {
+		have[e.(doc)["alias"]] = true
+	}
+	for _, alias := range []string{"standard-attr-tag", "qos", "port-security", "dns-integration", "trunk", "subnet_allocation", "standard-attr-description", "rbac-policies",
+		"external-net", "extraroute", "allowed-address-pairs", "net-mtu-writable", "quotas", "router-admin-state-down-before-update"} {
+		if !have[alias] {
+			t.Errorf("Neutron has no %s", alias)
+		}
+	}
+	network := u.make("network", "networks", "network", doc{"name": "trunk"})
+	u.make("network", "subnetpools", "subnetpool", doc{"name": "pool", "prefixes": []string{"10.77.0.0/16"}})
+	parent := u.make("network", "ports", "port", doc{"network_id": network["id"], "dns_name": "parent", "port_security_enabled": false})
+	trunk := u.make("network", "trunks", "trunk", doc{"port_id": parent["id"]})
+	u.await("network", "trunks/"+id(trunk), "trunk", "name", "")
+	if status, out := u.do("PUT", "network", "networks/"+id(network)+"/tags/one", nil); status != 201 {
+		t.Error(status, out)
+	}
+}
+
+// testImport has Glance fetch an image from this process.
+func testImport(u *user) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an image") }))
+	defer web.Close()
+	status, image := u.do("POST", "image", "images", doc{"name": "imported", "disk_format": "raw", "container_format": "bare", "protected": true})
+	if status != 201 {
+		u.t.Fatal(status, image)
+	}
+	status, out := u.do("POST", "image", "images/"+id(image)+"/import", doc{"method": doc{"name": "web-download", "uri": web.URL + "/image"}})
+	if status != 202 {
+		u.t.Fatal(status, out)
+	}
+	for end := time.Now().Add(5 * time.Minute); image["status"] != "active"; time.Sleep(50 * time.Millisecond) {
+		if _, image = u.do("GET", "image", "images/"+id(image), nil); time.Now().After(end) {
+			u.t.Fatal(image)
+		}
+	}
+	if image["size"] != 8.0 {
+		u.t.Error(image)
+	}
+}
+
+// testObjects stores an object, and reads it as S3 has it.
+func testObjects(u *user, tenant *real.Tenant) {
+	t := u.t
+	for _, path := range []string{"box", "box/one"} {
+		if status, out := u.do("PUT", "object-store", path, nil); status != 201 {
+			t.Fatal(status, out)
+		}
+	}
+	_, out := u.do("POST", "identity", "users/"+tenant.UserID+"/credentials/OS-EC2", doc{"tenant_id": tenant.ProjectID})
+	credential, ok := out["credential"].(doc)
+	if !ok {
+		t.Fatal(out)
+	}
+	root, err := url.Parse(u.clients["object-store"].Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	date := time.Now().UTC().Format(http.TimeFormat)
+	sign := hmac.New(sha1.New, []byte(credential["secret"].(string)))
+	fmt.Fprintf(sign, "GET\n\n\n%s\n/box", date)
+	// The signature is of the path that Swift sees, without the proxy's prefix.
+	req, err := http.NewRequestWithContext(t.Context(), "GET", root.Scheme+"://"+root.Host+"/object-store/box", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Date", date)
+	req.Header.Set("Authorization", fmt.Sprintf("AWS %s:%s", credential["access"], base64.StdEncoding.EncodeToString(sign.Sum(nil))))
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != 200 || !strings.Contains(string(data), "<Key>one</Key>") {
+		t.Errorf("%d %s %v", answer.StatusCode, data, err)
+	}
+}
+
 func testQuota(u *user, tenant *real.Tenant) {
 	for service, limits := range map[string]map[string]int{"compute": {"instances": 50}, "network": {"network": 1}, "volume": {"volumes": 50}, "load-balancer": {"load_balancer": 5}} {
 		if err := tenant.SetQuota(u.t.Context(), service, limits); err != nil {
@@ -267,7 +361,7 @@ func testServices(u *user, l *real.Lab) {
 	if err := l.StopService("keystone"); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) { // it remembers tokens for some seconds
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) { // it remembers tokens for some seconds
 		status, out := u.do("GET", "compute", "servers", nil)
 		if status == http.StatusServiceUnavailable {
 			break

@@ -16,9 +16,10 @@ import (
 	"git.vanillacore.net/govstack/gsrun/internal/lab/lock"
 )
 
-// The databases depend on these, and on the packages.
+// The databases depend on these, and on the packages. Services that are
+// configured otherwise make them fit when they start.
 //
-//go:embed conf python catalog.go database.go fixtures.go
+//go:embed catalog.go database.go fixtures.go
 var sources embed.FS
 
 // unusedTime is how long a template of another version is kept.
@@ -26,7 +27,7 @@ const unusedTime = 7 * 24 * time.Hour
 
 // prepare returns the folder with the data that a lab begins with: migrated
 // databases with the fixtures in them. It makes it if there is none for these
-// packages and this configuration.
+// packages.
 func prepare(ctx context.Context, cfg Config, paste string) (string, error) {
 	version, err := dataVersion(ctx)
 	if err != nil {
