@@ -55,6 +55,7 @@ func (a *app) labCmd() *cobra.Command {
 			return lab.Prepare(cmd.Context(), a.labProgress)
 		}},
 		a.labFaultCmd(),
+		a.labOpenStackCmd(),
 		a.labServeCmd(),
 	)
 	return c
