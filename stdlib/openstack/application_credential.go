@@ -251,7 +251,7 @@ func credentialDelete() builtin.Func {
 			if err != nil {
 				return nil, err
 			}
-			return finder{cloud: c, noun: n, name: a.Name, mark: mark, adopt: a.Adopt}.find(ctx, cl)
+			return finder{cloud: c, noun: n, name: a.Name, mark: mark, adopt: adoption{same: a.Adopt}}.find(ctx, cl)
 		},
 		remove: revoke,
 	}.verb()

@@ -14,11 +14,12 @@ import (
 // adopted keeps its description: it stays its owner's, is never deleted as
 // ours, and the recipe goes on saying adopt = True.
 type ensureOp struct {
-	cloud          *Cloud
-	noun           *noun
-	name, mark     string
-	adopt, replace bool
-	timeout        time.Duration // how long to wait until it is ready, if that takes time; 0 means 10 minutes
+	cloud      *Cloud
+	noun       *noun
+	name, mark string
+	adopt      adoption
+	replace    bool
+	timeout    time.Duration // how long to wait until it is ready, if that takes time; 0 means 10 minutes
 	// wanted returns the fields to have; it may look names up.
 	wanted func(ctx context.Context, cl *client.Client) ([]field, error)
 	// absent is asked where there is none yet: it may complete the fields, and
@@ -49,7 +50,9 @@ type checker interface {
 	check(obj client.Object) error
 }
 
-func newEnsure(ctx context.Context, c *Cloud, n *noun, name string, adopt, replace bool) (*ensureOp, error) {
+// newEnsure returns an op for a resource of that name. Adopt is a bool, or what
+// a recipe gave for the argument.
+func newEnsure(ctx context.Context, c *Cloud, n *noun, name string, adopt any, replace bool) (*ensureOp, error) {
 	if name == "" {
 		return nil, fault.New(fault.Invalid, "the %s's name is empty", n.label())
 	}
@@ -57,7 +60,11 @@ func newEnsure(ctx context.Context, c *Cloud, n *noun, name string, adopt, repla
 	if err != nil {
 		return nil, err
 	}
-	return &ensureOp{cloud: c, noun: n, name: name, mark: mark, adopt: adopt, replace: replace}, nil
+	from, err := n.adoptionOf(adopt)
+	if err != nil {
+		return nil, fault.Wrap("", c.target(n.name, name).String(), err)
+	}
+	return &ensureOp{cloud: c, noun: n, name: name, mark: mark, adopt: from, replace: replace}, nil
 }
 
 // markFor returns the owner mark for a resource, if it fits where it is kept.
@@ -149,7 +156,7 @@ func (o *ensureOp) diff(st effect.State) (effect.Change, error) {
 	}
 	obj := st.Raw.(client.Object)
 	change, fixed, later := compare(o.fields, st.Attrs)
-	if !o.noun.unnamed && str(obj, "name") != o.name {
+	if o.misnamed(obj) {
 		change = append([]effect.Field{{Path: "name", Old: str(obj, "name"), New: o.name}}, change...)
 	}
 	p := o.noun.phaseOf(obj)
@@ -183,7 +190,7 @@ func (o *ensureOp) diff(st effect.State) (effect.Change, error) {
 		return effect.Unchanged(), nil
 	}
 	c := effect.Change{Kind: effect.Update, Fields: change, After: after(target, names, st.Attrs, differing(o.fields, st.Attrs))}
-	if !o.noun.unnamed {
+	if o.misnamed(obj) {
 		c.After["name"] = o.name
 	}
 	if _, shown := c.After["status"]; shown && !p.ready {
@@ -195,6 +202,12 @@ func (o *ensureOp) diff(st effect.State) (effect.Change, error) {
 		}
 	}
 	return c, nil
+}
+
+// misnamed reports whether a resource has to be renamed. One that was chosen to
+// be taken over keeps its name.
+func (o *ensureOp) misnamed(obj client.Object) bool {
+	return !o.noun.unnamed && !o.adopt.chosen() && str(obj, "name") != o.name
 }
 
 // compare returns the fields that differ, those among them that can't be
@@ -295,7 +308,7 @@ func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object
 	}
 	obj, err := o.noun.create(ctx, cl, body)
 	o.sent.note(ctx, obj, err)
-	if fault.KindOf(err) == fault.Conflict && o.noun.rivals != nil {
+	if k := fault.KindOf(err); (k == fault.Conflict || k == fault.Invalid) && o.noun.rivals != nil {
 		names, rerr := o.noun.rivals(ctx, cl, body)
 		if rerr == nil {
 			err = blamed(err, names)
@@ -311,7 +324,7 @@ func (o *ensureOp) change(ctx context.Context, cl *client.Client, obj client.Obj
 			f.put(body)
 		}
 	}
-	if !o.noun.unnamed && str(obj, "name") != o.name {
+	if o.misnamed(obj) {
 		body["name"] = o.name
 	}
 	if len(body) == 0 {

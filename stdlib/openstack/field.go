@@ -22,6 +22,7 @@ type field struct {
 	set   bool                // it is a list whose order doesn't count
 	equal func(have any) bool // compares, where comparing data wouldn't do; may be nil
 	after map[string]any      // attributes to come of it, where they are not just what is wanted
+	with  client.Object       // sent along: the API takes the field only beside these
 	late  bool                // a create doesn't take it: it is set once the parts are there
 	apart bool                // it is the tags, which are set by a call of their own
 }
@@ -36,6 +37,9 @@ func (f field) put(body client.Object) {
 	key := f.key
 	if key == "" {
 		key = f.attr
+	}
+	for k, v := range f.with {
+		body[k] = v
 	}
 	if f.send != nil {
 		body[key] = f.send
@@ -116,6 +120,20 @@ func textField(attr, key string, t effect.Text, fixed bool) []field {
 		return nil
 	}
 	return []field{{attr: attr, key: key, want: t.Value(), send: revealed(t), fixed: fixed}}
+}
+
+// none is what a recipe writes for "it should have none".
+const none = "none"
+
+// emptiable makes fields of text that are "none" empty, which the API is told
+// by sending as.
+func emptiable(fs []field, as any) []field {
+	for i := range fs {
+		if fs[i].want == none {
+			fs[i].want, fs[i].send = "", as
+		}
+	}
+	return fs
 }
 
 // addressField is a textField for an address or a range, in the spelling that

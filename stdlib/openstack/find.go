@@ -15,7 +15,7 @@ type finder struct {
 	cloud      *Cloud
 	noun       *noun
 	name, mark string
-	adopt      bool
+	adopt      adoption
 	sent       sent
 	absent     func() ([]client.Object, error)
 }
@@ -69,7 +69,7 @@ func (c *Cloud) patiently(ctx context.Context, s sent, look func() (found bool, 
 }
 
 // find returns the resource that bears the mark, or with adopt the one that
-// only has the name; nil if there is neither. Errors: Exists if the name is
+// it says, or that only has the name; nil if there is neither. Errors: Exists if the name is
 // taken by what isn't ours, or if several bear the mark.
 func (f finder) find(ctx context.Context, cl *client.Client) (client.Object, error) {
 	var own []client.Object
@@ -88,6 +88,11 @@ func (f finder) find(ctx context.Context, cl *client.Client) (client.Object, err
 	default:
 		return nil, fault.Hinted(fault.Exists, "delete all but the one that is used", "%d %ss bear the owner mark %s: %s", len(own), f.noun.label(), f.mark, ids(own))
 	}
+	if f.adopt.chosen() {
+		if obj, err := f.adopted(ctx, cl); err != nil || obj != nil {
+			return obj, err
+		}
+	}
 	var same []client.Object
 	if !f.noun.unnamed {
 		all, err := f.noun.list(ctx, cl, f.query(cl, "name", f.name))
@@ -105,7 +110,7 @@ func (f finder) find(ctx context.Context, cl *client.Client) (client.Object, err
 			return nil, err
 		}
 	}
-	return foreign(f.noun.label(), f.name, f.mark, same, f.adopt)
+	return foreign(f.noun.label(), f.name, f.mark, same, f.adopt.same)
 }
 
 // foreign decides on resources that stand where ours would, and lack its mark.

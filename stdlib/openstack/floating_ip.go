@@ -12,7 +12,7 @@ import (
 
 func floatingIPNoun() *noun {
 	return &noun{
-		name: "floating_ip", key: "floatingip", plural: "floatingips", path: "/floatingips", unnamed: true,
+		name: "floating_ip", key: "floatingip", plural: "floatingips", path: "/floatingips", unnamed: true, tagged: tagsByCall,
 		attrs: []attr{
 			idAttr(),
 			{builtin.Attr{Name: "address", Type: "str", Doc: "The public address."}, func(o client.Object) any { return o["floating_ip_address"] }},
@@ -22,7 +22,8 @@ func floatingIPNoun() *noun {
 				func(o client.Object) any { return str(o, "port_id") }},
 			{builtin.Attr{Name: "fixed_ip", Type: "str", Doc: "The address that it leads to; empty if it leads nowhere."},
 				func(o client.Object) any { return str(o, "fixed_ip_address") }},
-			markAttr(),
+			{Attr: builtin.Attr{Name: "status", Type: "str", Doc: "ACTIVE if it leads somewhere, DOWN if not."}},
+			tagsAttr(), markAttr(),
 		},
 	}
 }
@@ -30,11 +31,15 @@ func floatingIPNoun() *noun {
 type floatingIPArgs struct {
 	Name    string           `star:"name,required" doc:"A name to find it by again: floating IPs have none in the cloud, it is part of the owner mark."`
 	Network effect.Reference `star:"network" doc:"The external network to take it from, by name or id. Default: the only one. Can't be changed."`
-	Port    effect.Reference `star:"port" doc:"The port that it leads to, by name or id."`
+	Port    effect.Reference `star:"port" doc:"The port that it leads to, by name or id; \"none\" for nowhere."`
 	Server  effect.Reference `star:"server" doc:"The server that it leads to, which has one port; in place of port."`
 	FixedIP effect.Text      `star:"fixed_ip" doc:"Which of the port's addresses it leads to. Default: the first."`
+	Subnet  effect.Reference `star:"subnet" doc:"The subnet of the external network to take it from; it only counts where a new one is allocated."`
+	DNSName effect.Text      `star:"dns_name" doc:"Its name in the cloud's DNS; it only counts where a new one is allocated."`
+	Domain  effect.Text      `star:"dns_domain" doc:"The domain of dns_name, with a dot at its end."`
+	Tags    []effect.Text    `star:"tags" doc:"Its tags; [] removes them."`
 	Address effect.Text      `star:"address" doc:"Ask for this address; mostly for administrators. Can't be changed."`
-	Adopt   bool             `star:"adopt" doc:"Take over the floating IP that leads to the port already, though it lacks this recipe's mark."`
+	Adopt   effect.Data      `star:"adopt" doc:"True takes over the floating IP that leads to the port already, though it lacks this recipe's mark; an id or \"tag:NAME\" the one that has it."`
 	Replace bool             `star:"replace" doc:"Where what can't be changed differs, release the address and take another."`
 }
 
@@ -86,20 +91,45 @@ func (a floatingIPArgs) fields(ctx context.Context, c *Cloud, cl *client.Client)
 		fs = append(fs, field{attr: "network", key: "floating_network_id", want: id, fixed: true})
 	}
 	switch {
+	case a.Port.Known() && a.Port.ID.Reveal() == none:
+		fs = append(fs, field{attr: "port", key: "port_id", want: "", send: null{}, after: map[string]any{"fixed_ip": "", "status": "DOWN"}})
 	case !a.Port.Empty():
 		id, err := portNoun().resolve(ctx, c, cl, a.Port)
 		if err != nil {
 			return nil, err
 		}
-		fs = append(fs, field{attr: "port", key: "port_id", want: id, after: map[string]any{"fixed_ip": effect.Unknown{}}})
+		fs = append(fs, field{attr: "port", key: "port_id", want: id, after: map[string]any{"fixed_ip": effect.Unknown{}, "status": effect.Unknown{}}})
 	case !a.Server.Empty():
 		id, err := serverPort(ctx, cl, a.Server)
 		if err != nil {
 			return nil, err
 		}
-		fs = append(fs, field{attr: "port", key: "port_id", want: id, after: map[string]any{"fixed_ip": effect.Unknown{}}})
+		fs = append(fs, field{attr: "port", key: "port_id", want: id, after: map[string]any{"fixed_ip": effect.Unknown{}, "status": effect.Unknown{}}})
 	}
-	fs = append(fs, textField("fixed_ip", "fixed_ip_address", a.FixedIP, false)...)
+	for _, f := range addressField("fixed_ip", "fixed_ip_address", a.FixedIP, false) {
+		for _, port := range fs {
+			if port.attr == "port" {
+				f.with = client.Object{"port_id": port.want}
+			}
+		}
+		if f.with == nil {
+			return nil, fault.New(fault.Invalid, "fixed_ip is an address of the port: give port or server too")
+		}
+		fs = append(fs, f)
+	}
+	if !a.Subnet.Empty() {
+		id, err := subnetNoun().resolve(ctx, c, cl, a.Subnet)
+		if err != nil {
+			return nil, err
+		}
+		fs = append(fs, field{key: "subnet_id", want: id})
+	}
+	for key, t := range map[string]effect.Text{"dns_name": a.DNSName, "dns_domain": a.Domain} {
+		for _, f := range textField("", key, t, false) {
+			fs = append(fs, f)
+		}
+	}
+	fs = append(fs, floatingIPNoun().tagsField(a.Tags)...)
 	return append(fs, textField("address", "floating_ip_address", a.Address, true)...), nil
 }
 

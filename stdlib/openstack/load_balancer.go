@@ -63,7 +63,7 @@ type balancerArgs struct {
 	Tags      []effect.Text    `star:"tags" doc:"Its tags; other tags are removed. Octavia has them since 2019."`
 	Exact     bool             `star:"exact" doc:"Remove listeners, pools, members and monitors that this recipe didn't make."`
 	Timeout   time.Duration    `star:"timeout" doc:"How long to wait, after each change, until it is ready for the next."`
-	Adopt     bool             `star:"adopt" doc:"Take over a load balancer of that name, and listeners and pools of it, that lack this recipe's mark."`
+	Adopt     effect.Data      `star:"adopt" doc:"True takes over the one of that name, and listeners and pools of it, that lack this recipe's mark; an id or \"tag:NAME\" the one that has it, whatever its name."`
 	Replace   bool             `star:"replace" doc:"Where what can't be changed differs, delete the part or the whole and make it anew; one that ended in ERROR too."`
 }
 
@@ -199,7 +199,7 @@ func balancerDelete(n *noun) builtin.Func {
 		doc:    "Delete the load balancer of that name with all its parts and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.",
 		errors: []fault.Kind{fault.Exists, fault.Failed, fault.Timeout},
 		find: func(ctx context.Context, c *Cloud, cl *client.Client, a deleteArgs, mark string) (client.Object, error) {
-			return finder{cloud: c, noun: n, name: a.Name, mark: mark, adopt: a.Adopt}.find(ctx, cl)
+			return finder{cloud: c, noun: n, name: a.Name, mark: mark, adopt: adoption{same: a.Adopt}}.find(ctx, cl)
 		},
 		remove: removeBalancer,
 	}.verb()

@@ -210,7 +210,7 @@ func (p *balancerParts) align(path, key string, want *partWant, have client.Obje
 	if have == nil {
 		return []step{create}, true, nil
 	}
-	if !p.ours(str(have, marked)) && !p.op.adopt && key != "healthmonitor" {
+	if !p.ours(str(have, marked)) && !p.op.adopt.given() && key != "healthmonitor" {
 		return nil, false, fault.Hinted(fault.Exists, "adopt = True takes it over as it is; or listen on another port", "%s: %s (%s) isn't ours", p.op.Target(), path, str(have, "id"))
 	}
 	here.id = str(have, "id")

@@ -22,11 +22,19 @@ func networkNoun() *noun {
 				func(o client.Object) any { return o["router:external"] }},
 			{builtin.Attr{Name: "port_security", Type: "bool", Doc: "Whether its ports are filtered by default."},
 				func(o client.Object) any { return o["port_security_enabled"] }},
+			adminStateAttr(),
+			{Attr: builtin.Attr{Name: "dns_domain", Type: "str", Doc: "The domain of its ports' names; empty if it has none."}},
+			{Attr: builtin.Attr{Name: "availability_zone_hints", Type: "list[str]", Doc: "Where its services should run, sorted."},
+				read: func(o client.Object) any { return sortedList(o, "availability_zone_hints") }},
+			{Attr: builtin.Attr{Name: "network_type", Type: "str", Doc: "flat, vlan, vxlan or another; empty for who isn't an administrator."},
+				read: func(o client.Object) any { return str(o, "provider:network_type") }},
+			{Attr: builtin.Attr{Name: "physical_network", Type: "str", Doc: "The physical network below it; empty if there is none, or for who isn't an administrator."},
+				read: func(o client.Object) any { return str(o, "provider:physical_network") }},
+			{Attr: builtin.Attr{Name: "segmentation_id", Type: "int", Doc: "Number of the VLAN or tunnel; 0 if it has none, or for who isn't an administrator."},
+				read: func(o client.Object) any { id, _ := o["provider:segmentation_id"].(int64); return id }},
 			tagsAttr(), markAttr(),
 		},
-		users: func(ctx context.Context, cl *client.Client, id string) ([]string, error) {
-			return portUsers(ctx, cl, url.Values{"network_id": {id}})
-		},
+		ports: func(id string) url.Values { return url.Values{"network_id": {id}} },
 	}
 }
 
@@ -36,8 +44,15 @@ type networkArgs struct {
 	Shared       *bool         `star:"shared" doc:"Whether other projects may use it; mostly for administrators."`
 	External     *bool         `star:"external" doc:"Whether routers may have their gateway on it; for administrators."`
 	PortSecurity *bool         `star:"port_security" doc:"Whether its ports are filtered by default."`
+	AdminState   *bool         `star:"admin_state_up" doc:"Whether it carries anything. Default: True."`
+	DNSDomain    effect.Text   `star:"dns_domain" doc:"The domain of its ports' names, with a dot at its end; \"none\" for none."`
+	Zones        []effect.Text `star:"availability_zone_hints" doc:"Availability zones of Neutron in which its services should run. Can't be changed."`
+	Type         effect.Text   `star:"network_type" doc:"What it is made of: flat, vlan, vxlan, gre, geneve or local; for administrators. Can't be changed."`
+	Physical     effect.Text   `star:"physical_network" doc:"The physical network below a flat one or a VLAN; for administrators. Can't be changed."`
+	Segment      *int          `star:"segmentation_id" doc:"Number of the VLAN or tunnel; for administrators."`
 	Tags         []effect.Text `star:"tags" doc:"Its tags; [] removes them."`
-	Adopt        bool          `star:"adopt" doc:"Take over a network of that name that lacks this recipe's mark."`
+	Adopt        effect.Data   `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id or \"tag:NAME\" the one that has it, whatever its name."`
+	Replace      bool          `star:"replace" doc:"Where what can't be changed differs, delete the network and make it anew."`
 }
 
 func networkVerbs() builtin.Noun {
@@ -50,7 +65,7 @@ func networkVerbs() builtin.Noun {
 		Effect:  builtin.Changes,
 		Errors:  []fault.Kind{fault.Exists, fault.Invalid, fault.Quota},
 		Run: func(ctx context.Context, c *Cloud, a networkArgs) (any, error) {
-			op, err := newEnsure(ctx, c, n, a.Name, a.Adopt, false)
+			op, err := newEnsure(ctx, c, n, a.Name, a.Adopt, a.Replace)
 			if err != nil {
 				return nil, err
 			}
@@ -60,11 +75,32 @@ func networkVerbs() builtin.Noun {
 				fs = append(fs, boolField("shared", "", a.Shared)...)
 				fs = append(fs, boolField("external", "router:external", a.External)...)
 				fs = append(fs, boolField("port_security", "port_security_enabled", a.PortSecurity)...)
+				fs = append(fs, boolField("admin_state_up", "", a.AdminState)...)
+				fs = append(fs, emptiable(textField("dns_domain", "", a.DNSDomain, false), "")...)
+				for _, f := range listField("availability_zone_hints", "", a.Zones, true) {
+					f.fixed = true
+					fs = append(fs, f)
+				}
+				fs = append(fs, textField("network_type", "provider:network_type", a.Type, true)...)
+				fs = append(fs, textField("physical_network", "provider:physical_network", a.Physical, true)...)
+				fs = append(fs, intField("segmentation_id", "provider:segmentation_id", a.Segment)...)
 				return append(fs, n.tagsField(a.Tags)...), nil
 			}
 			return c.do(ctx, op)
 		},
 	}))
+}
+
+func adminStateAttr() attr {
+	return attr{Attr: builtin.Attr{Name: "admin_state_up", Type: "bool", Doc: "Whether it is switched on."}}
+}
+
+// sortedList returns a field that is a list, in order; none is an empty one.
+func sortedList(o client.Object, key string) any {
+	if l, ok := o[key].([]any); ok {
+		return sorted(l)
+	}
+	return []any{}
 }
 
 // portUsers says what the ports that match query are for.

@@ -47,7 +47,9 @@ type noun struct {
 	expand func(ctx context.Context, cl *client.Client, obj client.Object) error
 	// release takes off what keeps a resource from being deleted and is part of it; may be nil.
 	release func(ctx context.Context, cl *client.Client, obj client.Object) error
-	// users names what uses a resource, for the hint when it can't be deleted; may be nil.
+	// ports returns the query for the ports that use a resource; may be nil.
+	ports func(id string) url.Values
+	// users names what else uses a resource, for the hint when it can't be deleted; may be nil.
 	users func(ctx context.Context, cl *client.Client, id string) ([]string, error)
 	// rivals names what stands in the way of a create that met a conflict; may be nil.
 	rivals func(ctx context.Context, cl *client.Client, body client.Object) ([]string, error)

@@ -11,7 +11,7 @@ class Cloud:
     class network:
         """A layer 2 network of the project."""
 
-        def ensure(self, name: str, *, mtu: int = None, shared: bool = None, external: bool = None, port_security: bool = None, tags: list[str] = [], adopt: bool = False) -> "openstack.network":
+        def ensure(self, name: str, *, mtu: int = None, shared: bool = None, external: bool = None, port_security: bool = None, admin_state_up: bool = None, dns_domain: str = None, availability_zone_hints: list[str] = [], network_type: str = None, physical_network: str = None, segmentation_id: int = None, tags: list[str] = [], adopt: Any = None, replace: bool = False) -> "openstack.network":
             """Make a network be there with the given settings. What isn't given isn't compared.
             
             Args:
@@ -20,8 +20,15 @@ class Cloud:
               shared: Whether other projects may use it; mostly for administrators.
               external: Whether routers may have their gateway on it; for administrators.
               port_security: Whether its ports are filtered by default.
+              admin_state_up: Whether it carries anything. Default: True.
+              dns_domain: The domain of its ports' names, with a dot at its end; "none" for none.
+              availability_zone_hints: Availability zones of Neutron in which its services should run. Can't be changed.
+              network_type: What it is made of: flat, vlan, vxlan, gre, geneve or local; for administrators. Can't be changed.
+              physical_network: The physical network below a flat one or a VLAN; for administrators. Can't be changed.
+              segmentation_id: Number of the VLAN or tunnel; for administrators.
               tags: Its tags; [] removes them.
-              adopt: Take over a network of that name that lacks this recipe's mark.
+              adopt: True takes over the one of that name that lacks this recipe's mark; an id or "tag:NAME" the one that has it, whatever its name.
+              replace: Where what can't be changed differs, delete the network and make it anew.
             
             Returns: openstack.network"""
             ...
@@ -60,19 +67,25 @@ class Cloud:
     class subnet:
         """An address range of a network."""
 
-        def ensure(self, name: str, network: Any, cidr: str, *, gateway_ip: str = None, enable_dhcp: bool = None, dns_nameservers: list[str] = [], allocation_pools: list[str] = [], host_routes: dict[str, str] = {}, adopt: bool = False, replace: bool = False) -> "openstack.subnet":
+        def ensure(self, name: str, network: Any, *, cidr: str = None, pool: Any = None, prefix_length: int = None, gateway_ip: str = None, enable_dhcp: bool = None, dns_nameservers: list[str] = [], allocation_pools: list[str] = [], host_routes: dict[str, str] = {}, ipv6_ra_mode: str = None, ipv6_address_mode: str = None, service_types: list[str] = [], tags: list[str] = [], adopt: Any = None, replace: bool = False) -> "openstack.subnet":
             """Make a subnet be there with the given settings. What isn't given isn't compared.
             
             Args:
               name: The name.
               network: The network that it is part of; a name works too. Can't be changed.
-              cidr: Address range, such as 10.20.0.0/24. Can't be changed.
-              gateway_ip: Address of the gateway, or "none". Default: the first of the range.
+              cidr: Address range, such as 10.20.0.0/24. Can't be changed. Default: one of pool.
+              pool: The subnet pool to take the range from, by name or id. Can't be changed.
+              prefix_length: How large a range of the pool: the bits that are its own. Default: the pool's. Can't be changed.
+              gateway_ip: Address of the gateway, or "none". Default: the first of the range, for IPv6 the range's own.
               enable_dhcp: Whether addresses are given out by DHCP. Default: True.
               dns_nameservers: Addresses of name servers, in order.
               allocation_pools: Ranges to give out addresses from, such as 10.20.0.10-10.20.0.99. Default: the whole range.
               host_routes: Routes that hosts get: next hop by destination.
-              adopt: Take over a subnet of that name that lacks this recipe's mark.
+              ipv6_ra_mode: How IPv6 routers are announced: slaac, dhcpv6-stateful or dhcpv6-stateless. Can't be changed.
+              ipv6_address_mode: How hosts get IPv6 addresses: slaac, dhcpv6-stateful or dhcpv6-stateless. Can't be changed.
+              service_types: The owners of ports that it is for, such as network:floatingip; [] for all.
+              tags: Its tags; [] removes them.
+              adopt: True takes over the one of that name that lacks this recipe's mark; an id or "tag:NAME" the one that has it, whatever its name.
               replace: Where what can't be changed differs, delete the subnet and make it anew.
             
             Returns: openstack.subnet"""
@@ -112,17 +125,21 @@ class Cloud:
     class router:
         """A router of the project: its gateway, its interfaces and its routes."""
 
-        def ensure(self, name: str, *, external: Any = None, snat: bool = None, subnets: Any = [], routes: dict[str, str] = {}, exact: bool = False, adopt: bool = False) -> "openstack.router":
+        def ensure(self, name: str, *, external: Any = None, snat: bool = None, external_ips: Any = None, subnets: Any = [], ports: Any = [], routes: dict[str, str] = {}, exact: bool = False, admin_state_up: bool = None, tags: list[str] = [], adopt: Any = None) -> "openstack.router":
             """Make a router be there with the given gateway and interfaces. Interfaces on other subnets stay unless `exact = True`. What isn't given isn't compared.
             
             Args:
               name: The name.
-              external: The external network to have the gateway on, by name or id.
+              external: The external network to have the gateway on, by name or id; "none" for no gateway.
               snat: Whether it hides the addresses behind it. Default: the cloud's; mostly for administrators.
+              external_ips: Its addresses on the external network, as a port's fixed_ips; for administrators. Default: one of the cloud's choice.
               subnets: The subnets to have an interface on, each at the subnet's gateway address.
+              ports: Ports to have an interface with, in place of the subnet's gateway address. They go with the interface.
               routes: Static routes: next hop by destination.
-              exact: Remove the interfaces on other subnets.
-              adopt: Take over a router of that name that lacks this recipe's mark.
+              exact: Remove the other interfaces.
+              admin_state_up: Whether it carries anything. Default: True.
+              tags: Its tags; [] removes them.
+              adopt: True takes over the one of that name that lacks this recipe's mark; an id or "tag:NAME" the one that has it, whatever its name.
             
             Returns: openstack.router"""
             ...
@@ -161,7 +178,7 @@ class Cloud:
     class port:
         """A connection to a network, for a server to use: it has the addresses and outlives the server."""
 
-        def ensure(self, name: str, network: Any, *, fixed_ips: Any = None, security_groups: Any = [], allowed_address_pairs: Any = None, port_security: bool = None, mac: str = None, adopt: bool = False, replace: bool = False) -> "openstack.port":
+        def ensure(self, name: str, network: Any, *, fixed_ips: Any = None, security_groups: Any = [], allowed_address_pairs: Any = None, port_security: bool = None, admin_state_up: bool = None, vnic_type: str = None, device_id: str = None, device_owner: str = None, dns_name: str = None, host: str = None, profile: Any = None, mac: str = None, tags: list[str] = [], adopt: Any = None, replace: bool = False) -> "openstack.port":
             """Make a port be there with the given addresses, security groups and allowed address pairs. What isn't given isn't compared.
             
             Args:
@@ -171,8 +188,16 @@ class Cloud:
               security_groups: Its security groups, by name or id; [] for none. Default: the project's group "default".
               allowed_address_pairs: Further addresses or ranges that it may use: a list of "10.20.0.100" or {"address": ..., "mac": ...}.
               port_security: Whether it is filtered; False needs security_groups = [].
+              admin_state_up: Whether it carries anything. Default: True.
+              vnic_type: How it is plugged in: normal, direct, macvtap or another. Default: normal. It can't be changed while a server uses the port.
+              device_id: Id of what uses it, where that isn't a server or router of this module; "none" for nothing.
+              device_owner: What uses it, for others to see; "none" for nothing.
+              dns_name: Its name in the cloud's DNS; "none" for none.
+              host: The compute host to bind it to, "none" for none; for administrators.
+              profile: What the host's agent is told of it, a dict; for administrators.
               mac: Hardware address. Default: one of the cloud's choice. Can't be changed.
-              adopt: Take over a port of that name that lacks this recipe's mark.
+              tags: Its tags; [] removes them.
+              adopt: True takes over the one of that name that lacks this recipe's mark; an id or "tag:NAME" the one that has it, whatever its name.
               replace: Where what can't be changed differs, delete the port and make it anew.
             
             Returns: openstack.port"""
@@ -212,15 +237,16 @@ class Cloud:
     class security_group:
         """A set of rules that says what may reach a port."""
 
-        def ensure(self, name: str, *, rules: Any = None, stateful: bool = None, exact: bool = False, adopt: bool = False) -> "openstack.security_group":
+        def ensure(self, name: str, *, rules: Any = None, stateful: bool = None, exact: bool = False, tags: list[str] = [], adopt: Any = None) -> "openstack.security_group":
             """Make a security group be there and have the given rules. The rules are a set: order and repetition don't count, and one that differs from an existing one only in how it is written is the same. Rules that aren't listed stay, unless this recipe made them (their description is its mark) or `exact = True`.
             
             Args:
               name: The name.
-              rules: What is let through: a list of {"direction": "ingress" (default) or "egress", "protocol": "tcp", "port": 22 or "ports": "80-90", "remote": address range or security group, "ethertype": "IPv4"}. For icmp, ports is type-code.
+              rules: What is let through: a list of {"direction": "ingress" (default) or "egress", "protocol": "tcp", "port": 22 or "ports": "80-90", "remote": address range or security group, "ethertype": "IPv4"}. For icmp, "type": 8 and "code": 0, or ports as type-code.
               stateful: Whether answers to what is let through are let through too. Default: True.
               exact: Remove rules that aren't listed, Neutron's own that let everything out included.
-              adopt: Take over a security group of that name that lacks this recipe's mark.
+              tags: Its tags; [] removes them.
+              adopt: True takes over the one of that name that lacks this recipe's mark; an id or "tag:NAME" the one that has it, whatever its name.
             
             Returns: openstack.security_group"""
             ...
@@ -259,17 +285,21 @@ class Cloud:
     class floating_ip:
         """A public address that leads to a port."""
 
-        def ensure(self, name: str, *, network: Any = None, port: Any = None, server: Any = None, fixed_ip: str = None, address: str = None, adopt: bool = False, replace: bool = False) -> "openstack.floating_ip":
+        def ensure(self, name: str, *, network: Any = None, port: Any = None, server: Any = None, fixed_ip: str = None, subnet: Any = None, dns_name: str = None, dns_domain: str = None, tags: list[str] = [], address: str = None, adopt: Any = None, replace: bool = False) -> "openstack.floating_ip":
             """Make a floating IP be allocated and lead to a port. One that was allocated by an earlier run is found by its mark first, so that none leaks. What isn't given isn't compared; without port and server it leads to what it led to.
             
             Args:
               name: A name to find it by again: floating IPs have none in the cloud, it is part of the owner mark.
               network: The external network to take it from, by name or id. Default: the only one. Can't be changed.
-              port: The port that it leads to, by name or id.
+              port: The port that it leads to, by name or id; "none" for nowhere.
               server: The server that it leads to, which has one port; in place of port.
               fixed_ip: Which of the port's addresses it leads to. Default: the first.
+              subnet: The subnet of the external network to take it from; it only counts where a new one is allocated.
+              dns_name: Its name in the cloud's DNS; it only counts where a new one is allocated.
+              dns_domain: The domain of dns_name, with a dot at its end.
+              tags: Its tags; [] removes them.
               address: Ask for this address; mostly for administrators. Can't be changed.
-              adopt: Take over the floating IP that leads to the port already, though it lacks this recipe's mark.
+              adopt: True takes over the floating IP that leads to the port already, though it lacks this recipe's mark; an id or "tag:NAME" the one that has it.
               replace: Where what can't be changed differs, release the address and take another.
             
             Returns: openstack.floating_ip"""
@@ -660,7 +690,7 @@ class Cloud:
     class load_balancer:
         """A load balancer with its listeners, pools, members and health monitors."""
 
-        def ensure(self, name: str, *, subnet: Any = None, network: Any = None, port: Any = None, address: str = None, provider: str = None, flavor: str = None, availability_zone: str = None, enabled: bool = None, listeners: Any = None, tags: list[str] = [], exact: bool = False, timeout: str = "10m", adopt: bool = False, replace: bool = False) -> "openstack.load_balancer":
+        def ensure(self, name: str, *, subnet: Any = None, network: Any = None, port: Any = None, address: str = None, provider: str = None, flavor: str = None, availability_zone: str = None, enabled: bool = None, listeners: Any = None, tags: list[str] = [], exact: bool = False, timeout: str = "10m", adopt: Any = None, replace: bool = False) -> "openstack.load_balancer":
             """Make a load balancer be there with the given listeners, and wait until it is ready. What isn't given isn't compared. A listener is {"protocol": "TCP", "port": 6443}, with what else Octavia knows of it by its names there (connection_limit, allowed_cidrs, timeout_client_data in ms, default_tls_container_ref and so on), and "pool": {"algorithm": "ROUND_ROBIN" (default), "protocol": the listener's, "session_persistence": {"type": ...}, ...}. A pool has "members", a list of {"address": ..., "port": the listener's, "weight": ..., "backup": ..., "subnet": ..., "monitor_address": ..., "monitor_port": ...}, and "monitor": {"type": "TCP", "delay": 5, "timeout": 3, "max_retries": 3}, for HTTP with url_path, expected_codes and http_method. A listener is known by its port, a member by its address and port. Parts that this recipe didn't make stay unless `exact = True`.
             
             Args:
@@ -677,7 +707,7 @@ class Cloud:
               tags: Its tags; other tags are removed. Octavia has them since 2019.
               exact: Remove listeners, pools, members and monitors that this recipe didn't make.
               timeout: How long to wait, after each change, until it is ready for the next.
-              adopt: Take over a load balancer of that name, and listeners and pools of it, that lack this recipe's mark.
+              adopt: True takes over the one of that name, and listeners and pools of it, that lack this recipe's mark; an id or "tag:NAME" the one that has it, whatever its name.
               replace: Where what can't be changed differs, delete the part or the whole and make it anew; one that ended in ERROR too.
             
             Returns: openstack.load_balancer"""
@@ -737,7 +767,7 @@ class Cloud:
     class project:
         """A project: what quotas and most resources belong to. To make one takes an administrator. Its description is the owner mark. Deleting one leaves behind what is in it, which nobody but an administrator can find then: delete that first."""
 
-        def ensure(self, name: str, *, domain: str = "", enabled: bool = None, tags: list[str] = [], adopt: bool = False) -> "openstack.project":
+        def ensure(self, name: str, *, domain: str = "", enabled: bool = None, tags: list[str] = [], adopt: Any = None) -> "openstack.project":
             """Make a project be there with the given settings. What isn't given isn't compared.
             
             Args:
@@ -745,7 +775,7 @@ class Cloud:
               domain: Id or name of the domain that it is in. Default: that of the login's project. Can't be changed.
               enabled: Whether anybody can log in to it.
               tags: Its tags, without commas and slashes; [] removes them.
-              adopt: Take over a project of that name that lacks this recipe's mark.
+              adopt: True takes over the one of that name that lacks this recipe's mark; an id the one that has it.
             
             Returns: openstack.project"""
             ...
@@ -784,7 +814,7 @@ class Cloud:
     class user:
         """A user. To make one takes an administrator. The description is the owner mark. Deleting one revokes what lets others act for them: their application credentials, EC2 credentials and role assignments go, too."""
 
-        def ensure(self, name: str, *, password: str = None, default_project: Any = None, email: str = None, enabled: bool = None, domain: str = "", adopt: bool = False) -> "openstack.user":
+        def ensure(self, name: str, *, password: str = None, default_project: Any = None, email: str = None, enabled: bool = None, domain: str = "", adopt: Any = None) -> "openstack.user":
             """Make a user be there with the given settings. What isn't given isn't compared. A password that differs is set anew, which ends the logins that were made with the one before; each run that finds the user tries the password once, and a site that locks users out for wrong ones counts that.
             
             Args:
@@ -794,7 +824,7 @@ class Cloud:
               email: The address.
               enabled: Whether they can log in. The password of a user who can't isn't compared.
               domain: Id or name of the domain that they are in. Default: that of the login's project. Can't be changed.
-              adopt: Take over a user of that name that lacks this recipe's mark.
+              adopt: True takes over the one of that name that lacks this recipe's mark; an id the one that has it.
             
             Returns: openstack.user"""
             ...

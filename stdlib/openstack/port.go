@@ -13,7 +13,7 @@ import (
 
 func portNoun() *noun {
 	return &noun{
-		name: "port", plural: "ports", path: "/ports",
+		name: "port", plural: "ports", path: "/ports", tagged: tagsByCall,
 		attrs: []attr{
 			idAttr(), nameAttr(),
 			{builtin.Attr{Name: "network", Type: "str", Doc: "Id of its network."}, func(o client.Object) any { return o["network_id"] }},
@@ -23,21 +23,32 @@ func portNoun() *noun {
 				}
 				return ""
 			}},
-			{builtin.Attr{Name: "fixed_ips", Type: "list[dict]", Doc: "Its addresses: {subnet, address}."}, func(o client.Object) any {
-				out := []any{}
-				for _, ip := range objects(o, "fixed_ips") {
-					out = append(out, map[string]any{"subnet": str(ip, "subnet_id"), "address": str(ip, "ip_address")})
-				}
-				return out
-			}},
-			{builtin.Attr{Name: "mac", Type: "str", Doc: "Hardware address."}, func(o client.Object) any { return o["mac_address"] }},
+			{builtin.Attr{Name: "fixed_ips", Type: "list[dict]", Doc: "Its addresses: {subnet, address}."}, func(o client.Object) any { return addressesOf(o, "fixed_ips") }},
+			{builtin.Attr{Name: "mac", Type: "str", Doc: "Hardware address."}, func(o client.Object) any { return strings.ToLower(str(o, "mac_address")) }},
 			{builtin.Attr{Name: "security_groups", Type: "list[str]", Doc: "Ids of its security groups, sorted."},
 				func(o client.Object) any { return sorted(o["security_groups"]) }},
 			{builtin.Attr{Name: "allowed_address_pairs", Type: "list[str]", Doc: "Further addresses or ranges that it may use, or address|mac; sorted."}, pairsOf},
 			{builtin.Attr{Name: "port_security", Type: "bool", Doc: "Whether it is filtered."},
 				func(o client.Object) any { return o["port_security_enabled"] }},
-			markAttr(),
+			adminStateAttr(),
+			{builtin.Attr{Name: "vnic_type", Type: "str", Doc: "How it is plugged in: normal, direct or another."},
+				func(o client.Object) any { return str(o, "binding:vnic_type") }},
+			{Attr: builtin.Attr{Name: "device_id", Type: "str", Doc: "Id of the server or router that uses it; empty if none does."}},
+			{Attr: builtin.Attr{Name: "device_owner", Type: "str", Doc: "What uses it, such as compute:az1; empty if nothing does."}},
+			{builtin.Attr{Name: "dns_name", Type: "str", Doc: "Its name in the cloud's DNS; empty if it has none."},
+				func(o client.Object) any { return str(o, "dns_name") }},
+			{builtin.Attr{Name: "host", Type: "str", Doc: "The compute host that it is bound to; empty if to none, or for who isn't an administrator."},
+				func(o client.Object) any { return str(o, "binding:host_id") }},
+			{builtin.Attr{Name: "profile", Type: "dict", Doc: "What the host's agent is told of it; empty for who isn't an administrator."},
+				func(o client.Object) any {
+					if p, ok := o["binding:profile"].(client.Object); ok {
+						return p
+					}
+					return map[string]any{}
+				}},
+			tagsAttr(), markAttr(),
 		},
+		ports: func(id string) url.Values { return url.Values{"id": {id}} },
 		users: func(ctx context.Context, cl *client.Client, id string) ([]string, error) {
 			p, err := portNoun().byID(ctx, cl, id)
 			if err != nil || str(p, "device_id") == "" {
@@ -88,8 +99,16 @@ type portArgs struct {
 	SecurityGroups []effect.Reference `star:"security_groups" doc:"Its security groups, by name or id; [] for none. Default: the project's group \"default\"."`
 	Pairs          effect.Data        `star:"allowed_address_pairs" doc:"Further addresses or ranges that it may use: a list of \"10.20.0.100\" or {\"address\": ..., \"mac\": ...}."`
 	PortSecurity   *bool              `star:"port_security" doc:"Whether it is filtered; False needs security_groups = []."`
+	AdminState     *bool              `star:"admin_state_up" doc:"Whether it carries anything. Default: True."`
+	VNICType       effect.Text        `star:"vnic_type" doc:"How it is plugged in: normal, direct, macvtap or another. Default: normal. It can't be changed while a server uses the port."`
+	DeviceID       effect.Text        `star:"device_id" doc:"Id of what uses it, where that isn't a server or router of this module; \"none\" for nothing."`
+	DeviceOwner    effect.Text        `star:"device_owner" doc:"What uses it, for others to see; \"none\" for nothing."`
+	DNSName        effect.Text        `star:"dns_name" doc:"Its name in the cloud's DNS; \"none\" for none."`
+	Host           effect.Text        `star:"host" doc:"The compute host to bind it to, \"none\" for none; for administrators."`
+	Profile        effect.Data        `star:"profile" doc:"What the host's agent is told of it, a dict; for administrators."`
 	MAC            effect.Text        `star:"mac" doc:"Hardware address. Default: one of the cloud's choice. Can't be changed."`
-	Adopt          bool               `star:"adopt" doc:"Take over a port of that name that lacks this recipe's mark."`
+	Tags           []effect.Text      `star:"tags" doc:"Its tags; [] removes them."`
+	Adopt          effect.Data        `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id or \"tag:NAME\" the one that has it, whatever its name."`
 	Replace        bool               `star:"replace" doc:"Where what can't be changed differs, delete the port and make it anew."`
 }
 
@@ -124,7 +143,7 @@ func (a portArgs) fields(ctx context.Context, c *Cloud, cl *client.Client) ([]fi
 		return nil, err
 	}
 	fs := []field{{attr: "network", key: "network_id", want: network, fixed: true}}
-	fixed, err := fixedIPs(a.FixedIPs.V)
+	fixed, err := fixedIPs("fixed_ips", a.FixedIPs.V)
 	if err != nil {
 		return nil, err
 	}
@@ -142,147 +161,22 @@ func (a portArgs) fields(ctx context.Context, c *Cloud, cl *client.Client) ([]fi
 	}
 	fs = append(fs, pairs...)
 	fs = append(fs, boolField("port_security", "port_security_enabled", a.PortSecurity)...)
+	fs = append(fs, boolField("admin_state_up", "", a.AdminState)...)
+	fs = append(fs, textField("vnic_type", "binding:vnic_type", a.VNICType, false)...)
+	fs = append(fs, emptiable(textField("device_id", "", a.DeviceID, false), "")...)
+	fs = append(fs, emptiable(textField("device_owner", "", a.DeviceOwner, false), "")...)
+	fs = append(fs, emptiable(textField("dns_name", "", a.DNSName, false), "")...)
+	fs = append(fs, emptiable(textField("host", "binding:host_id", a.Host, false), "")...)
+	if a.Profile.V != nil {
+		if _, ok := a.Profile.V.(map[string]any); !ok && known(a.Profile.V) {
+			return nil, fault.New(fault.Invalid, "profile: got %s, want a dict", show(a.Profile.V))
+		}
+		fs = append(fs, field{attr: "profile", key: "binding:profile", want: a.Profile.V})
+	}
+	fs = append(fs, portNoun().tagsField(a.Tags)...)
 	mac := a.MAC
 	if mac.Known() && !mac.IsSecret() && !mac.Empty() {
 		mac = effect.Plain(strings.ToLower(mac.Reveal()))
 	}
 	return append(fs, textField("mac", "mac_address", mac, true)...), nil
-}
-
-// fixedIPs reads the argument fixed_ips.
-func fixedIPs(v any) ([]field, error) {
-	if v == nil {
-		return nil, nil
-	}
-	if u, ok := v.(effect.Unknown); ok {
-		return []field{{attr: "fixed_ips", want: u, after: map[string]any{"address": u}}}, nil
-	}
-	items, ok := v.([]any)
-	if !ok {
-		return nil, fault.New(fault.Invalid, "fixed_ips: got %s, want a list", show(v))
-	}
-	want, send := []any{}, []any{}
-	for _, it := range items {
-		w, s := map[string]any{}, client.Object{}
-		switch it := it.(type) {
-		case string:
-			w["address"], s["ip_address"] = canonicalAddress(it), it
-		case effect.Unknown:
-			w["address"], s["ip_address"] = it, it
-		case map[string]any:
-			subnet, address := it["subnet"], it["address"]
-			if m, ok := subnet.(map[string]any); ok {
-				subnet = m["id"]
-			}
-			if id, ok := it["id"]; ok && subnet == nil {
-				subnet, address = id, nil // a subnet itself
-			}
-			if subnet == nil && address == nil {
-				return nil, fault.New(fault.Invalid, "fixed_ips: %s has neither subnet nor address", show(it))
-			}
-			if subnet != nil {
-				w["subnet"], s["subnet_id"] = subnet, subnet
-			}
-			if text, ok := address.(string); ok {
-				address = canonicalAddress(text)
-			}
-			if address != nil {
-				w["address"], s["ip_address"] = address, address
-			}
-		default:
-			return nil, fault.New(fault.Invalid, "fixed_ips: %s is no address, subnet or dict", show(it))
-		}
-		want, send = append(want, w), append(send, s)
-	}
-	return []field{{attr: "fixed_ips", want: want, send: send, after: addressesToCome(want), equal: func(have any) bool { return sameIPs(want, have) }}}, nil
-}
-
-// addressesToCome returns what is known of a port's addresses before Neutron
-// has completed them.
-func addressesToCome(want []any) map[string]any {
-	out := map[string]any{"fixed_ips": want, "address": ""}
-	for i, w := range want {
-		w := w.(map[string]any)
-		if i == 0 {
-			out["address"] = w["address"]
-		}
-		if w["address"] == nil || w["subnet"] == nil {
-			out["fixed_ips"] = effect.Unknown{}
-		}
-	}
-	if out["address"] == nil || len(want) > 1 {
-		out["address"] = effect.Unknown{} // of several, Neutron chooses the order
-	}
-	return out
-}
-
-// sameIPs reports whether each wanted address is had, and none besides. One
-// that is wanted only by its subnet is satisfied by any address of it.
-func sameIPs(want []any, have any) bool {
-	rest, _ := have.([]any)
-	if len(rest) != len(want) {
-		return false
-	}
-	used := make([]bool, len(rest))
-	// What is wanted exactly chooses before what takes anything of a subnet.
-	for _, exact := range []bool{true, false} {
-		for _, w := range want {
-			w := w.(map[string]any)
-			if (w["address"] != nil) != exact {
-				continue
-			}
-			found := false
-			for i, h := range rest {
-				h, _ := h.(map[string]any)
-				if !used[i] && (w["address"] == nil || w["address"] == h["address"]) && (w["subnet"] == nil || w["subnet"] == h["subnet"]) {
-					used[i], found = true, true
-					break
-				}
-			}
-			if !found {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// addressPairs reads the argument allowed_address_pairs.
-func addressPairs(v any) ([]field, error) {
-	if v == nil {
-		return nil, nil
-	}
-	if u, ok := v.(effect.Unknown); ok {
-		return []field{{attr: "allowed_address_pairs", want: u}}, nil
-	}
-	items, ok := v.([]any)
-	if !ok {
-		return nil, fault.New(fault.Invalid, "allowed_address_pairs: got %s, want a list", show(v))
-	}
-	want, send := []any{}, []any{}
-	for _, it := range items {
-		switch it := it.(type) {
-		case string:
-			want, send = append(want, canonicalAddress(it)), append(send, client.Object{"ip_address": it})
-		case effect.Unknown:
-			want, send = append(want, it), append(send, client.Object{"ip_address": it})
-		case map[string]any:
-			address, mac := it["address"], it["mac"]
-			if address == nil {
-				return nil, fault.New(fault.Invalid, "allowed_address_pairs: %s has no address", show(it))
-			}
-			s := client.Object{"ip_address": address}
-			w := address
-			if m, ok := mac.(string); ok {
-				s["mac_address"] = m
-				if text, ok := address.(string); ok {
-					w = canonicalAddress(text) + "|" + strings.ToLower(m)
-				}
-			}
-			want, send = append(want, w), append(send, s)
-		default:
-			return nil, fault.New(fault.Invalid, "allowed_address_pairs: %s is no address or dict", show(it))
-		}
-	}
-	return []field{{attr: "allowed_address_pairs", want: want, send: send, set: true}}, nil
 }

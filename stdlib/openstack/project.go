@@ -29,7 +29,7 @@ type projectArgs struct {
 	Domain  string        `star:"domain" doc:"Id or name of the domain that it is in. Default: that of the login's project. Can't be changed."`
 	Enabled *bool         `star:"enabled" doc:"Whether anybody can log in to it."`
 	Tags    []effect.Text `star:"tags" doc:"Its tags, without commas and slashes; [] removes them."`
-	Adopt   bool          `star:"adopt" doc:"Take over a project of that name that lacks this recipe's mark."`
+	Adopt   effect.Data   `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id the one that has it."`
 }
 
 func projectVerbs() builtin.Noun {

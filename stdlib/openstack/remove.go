@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
@@ -19,7 +20,7 @@ func (n *noun) remove(ctx context.Context, c *Cloud, cl *client.Client, obj clie
 			return err
 		}
 	}
-	_, err := cl.Do(ctx, n.call(http.MethodDelete, id, nil))
+	err := n.drop(ctx, c, cl, id)
 	switch fault.KindOf(err) {
 	case fault.NotFound:
 		return nil
@@ -42,6 +43,44 @@ func (n *noun) remove(ctx context.Context, c *Cloud, cl *client.Client, obj clie
 	})
 }
 
+// drop asks for the deletion, again and again where what uses the resource is
+// on its way out itself.
+func (n *noun) drop(ctx context.Context, c *Cloud, cl *client.Client, id string) error {
+	clock := effect.From(ctx).Door.Clock
+	for start := clock.Now(); ; {
+		_, err := cl.Do(ctx, n.call(http.MethodDelete, id, nil))
+		if fault.KindOf(err) != fault.Conflict || n.ports == nil || clock.Now().Sub(start) >= leaveTime*c.config.Interval {
+			return err
+		}
+		ports, perr := portNoun().list(ctx, cl, n.ports(id))
+		if perr != nil || !allLeaving(ctx, cl, ports) {
+			return err
+		}
+		if err := c.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// leaveTime is how long what uses a resource may take to leave, in intervals
+// of the cloud.
+const leaveTime = 30
+
+// allLeaving reports whether each of the ports goes away by itself: its server
+// is being deleted, or is gone. Without any, the last has just gone.
+func allLeaving(ctx context.Context, cl *client.Client, ports []client.Object) bool {
+	for _, p := range ports {
+		if !strings.HasPrefix(str(p, "device_owner"), "compute:") {
+			return false
+		}
+		s, err := getServer(ctx, cl, str(p, "device_id"))
+		if err != nil && fault.KindOf(err) != fault.NotFound || err == nil && str(s, "OS-EXT-STS:task_state") != "deleting" && str(s, "status") != "DELETED" {
+			return false
+		}
+	}
+	return true
+}
+
 // goneTime is how long a deletion may take.
 const goneTime = 10 * time.Minute
 
@@ -60,7 +99,13 @@ func (c *Cloud) gone(ctx context.Context, t effect.Target, id string, look func(
 
 // inUse adds to the error of a deletion what uses the resource.
 func (n *noun) inUse(ctx context.Context, cl *client.Client, id string, err error) error {
+	if n.users == nil && n.ports == nil {
+		return err
+	}
 	if n.users == nil {
+		if users, uerr := portUsers(ctx, cl, n.ports(id)); uerr == nil {
+			return blamed(err, users)
+		}
 		return err
 	}
 	users, uerr := n.users(ctx, cl, id)
@@ -70,10 +115,10 @@ func (n *noun) inUse(ctx context.Context, cl *client.Client, id string, err erro
 	return blamed(err, users)
 }
 
-// blamed adds to a conflict, as its hint, who is in the way.
+// blamed adds to an error, as its hint, who is in the way.
 func blamed(err error, users []string) error {
 	if len(users) == 0 {
 		return err
 	}
-	return &fault.Error{Kind: fault.Conflict, Hint: "it is used by " + joinSome(users), After: fault.AfterOf(err), Err: err}
+	return &fault.Error{Kind: fault.KindOf(err), Hint: "it is used by " + joinSome(users), After: fault.AfterOf(err), Err: err}
 }

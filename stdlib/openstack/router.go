@@ -14,7 +14,7 @@ import (
 
 func routerNoun() *noun {
 	return &noun{
-		name: "router", plural: "routers", path: "/routers",
+		name: "router", plural: "routers", path: "/routers", tagged: tagsByCall,
 		attrs: []attr{
 			idAttr(), nameAttr(),
 			{Attr: builtin.Attr{Name: "status", Type: "str", Doc: "ACTIVE once it can be used."}},
@@ -25,17 +25,20 @@ func routerNoun() *noun {
 				func(o client.Object) any { on, _ := gateway(o)["enable_snat"].(bool); return on }},
 			{builtin.Attr{Name: "subnets", Type: "list[str]", Doc: "Ids of the subnets that it has an interface on, sorted."},
 				func(o client.Object) any { return o["subnets"] }},
-			{builtin.Attr{Name: "routes", Type: "dict[str, str]", Doc: "Static routes: next hop by destination."}, func(o client.Object) any {
-				out := map[string]any{}
-				for _, r := range objects(o, "routes") {
-					out[str(r, "destination")] = str(r, "nexthop")
-				}
-				return out
-			}},
-			markAttr(),
+			{builtin.Attr{Name: "ports", Type: "list[str]", Doc: "Ids of the ports that are its interfaces, sorted."},
+				func(o client.Object) any { return o["ports"] }},
+			{builtin.Attr{Name: "external_ips", Type: "list[dict]", Doc: "Its addresses on the external network: {subnet, address}."},
+				func(o client.Object) any { return addressesOf(gateway(o), "external_fixed_ips") }},
+			{builtin.Attr{Name: "routes", Type: "dict[str, str]", Doc: "Static routes: next hop by destination."},
+				func(o client.Object) any { return routesAt(o, "routes") }},
+			adminStateAttr(),
+			tagsAttr(), markAttr(),
 		},
 		expand:  readInterfaces,
 		release: removeInterfaces,
+		users: func(ctx context.Context, cl *client.Client, id string) ([]string, error) {
+			return portUsers(ctx, cl, url.Values{"device_id": {id}})
+		},
 	}
 }
 
@@ -58,22 +61,27 @@ func routerOwners() []string {
 }
 
 // readInterfaces puts the ids of the subnets that a router has an interface on
-// into it.
+// into it, and those of the interfaces' ports.
 func readInterfaces(ctx context.Context, cl *client.Client, obj client.Object) error {
 	ports, err := cl.List(ctx, client.Call{Service: client.Network, Path: "/ports", Query: url.Values{"device_id": {str(obj, "id")}}}, "ports")
 	if err != nil {
 		return err
 	}
-	ids := []any{}
+	ids, own, byPort := []any{}, []any{}, client.Object{}
 	for _, p := range ports {
 		if !slices.Contains(routerOwners(), str(p, "device_owner")) {
 			continue
 		}
+		own = append(own, str(p, "id"))
+		on := []any{}
 		for _, ip := range objects(p, "fixed_ips") {
-			ids = append(ids, str(ip, "subnet_id"))
+			on = append(on, str(ip, "subnet_id"))
 		}
+		ids = append(ids, on...)
+		byPort[str(p, "id")] = on
 	}
-	obj["subnets"] = sorted(ids)
+	obj["subnets_of_ports"] = byPort
+	obj["subnets"], obj["ports"] = sorted(ids), sorted(own)
 	return nil
 }
 
@@ -88,9 +96,9 @@ func removeInterfaces(ctx context.Context, cl *client.Client, obj client.Object)
 	if err := readInterfaces(ctx, cl, obj); err != nil {
 		return err
 	}
-	for _, subnet := range obj["subnets"].([]any) {
+	for _, port := range obj["ports"].([]any) {
 		_, err := cl.Do(ctx, client.Call{Service: client.Network, Method: http.MethodPut,
-			Path: "/routers/" + str(obj, "id") + "/remove_router_interface", Body: client.Object{"subnet_id": subnet}})
+			Path: "/routers/" + str(obj, "id") + "/remove_router_interface", Body: client.Object{"port_id": port}})
 		if k := fault.KindOf(err); err != nil && k != fault.NotFound {
 			if k == fault.Conflict {
 				return &fault.Error{Kind: k, Err: err, Hint: behind(ctx, cl, str(obj, "id"))}
@@ -116,12 +124,16 @@ func behind(ctx context.Context, cl *client.Client, id string) string {
 
 type routerArgs struct {
 	Name     string                 `star:"name,required" doc:"The name."`
-	External effect.Reference       `star:"external" doc:"The external network to have the gateway on, by name or id."`
+	External effect.Reference       `star:"external" doc:"The external network to have the gateway on, by name or id; \"none\" for no gateway."`
 	SNAT     *bool                  `star:"snat" doc:"Whether it hides the addresses behind it. Default: the cloud's; mostly for administrators."`
+	IPs      effect.Data            `star:"external_ips" doc:"Its addresses on the external network, as a port's fixed_ips; for administrators. Default: one of the cloud's choice."`
 	Subnets  []effect.Reference     `star:"subnets" doc:"The subnets to have an interface on, each at the subnet's gateway address."`
+	Ports    []effect.Reference     `star:"ports" doc:"Ports to have an interface with, in place of the subnet's gateway address. They go with the interface."`
 	Routes   map[string]effect.Text `star:"routes" doc:"Static routes: next hop by destination."`
-	Exact    bool                   `star:"exact" doc:"Remove the interfaces on other subnets."`
-	Adopt    bool                   `star:"adopt" doc:"Take over a router of that name that lacks this recipe's mark."`
+	Exact    bool                   `star:"exact" doc:"Remove the other interfaces."`
+	Admin    *bool                  `star:"admin_state_up" doc:"Whether it carries anything. Default: True."`
+	Tags     []effect.Text          `star:"tags" doc:"Its tags; [] removes them."`
+	Adopt    effect.Data            `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id or \"tag:NAME\" the one that has it, whatever its name."`
 }
 
 func routerVerbs() builtin.Noun {
@@ -141,8 +153,11 @@ func routerVerbs() builtin.Noun {
 				return nil, err
 			}
 			op.wanted = func(ctx context.Context, cl *client.Client) ([]field, error) { return a.fields(ctx, c, cl) }
-			if a.Subnets != nil {
-				op.parts = &interfaces{cloud: c, refs: a.Subnets, exact: a.Exact}
+			if a.Exact && a.Subnets == nil && a.Ports == nil {
+				return nil, fault.New(fault.Invalid, "%s: exact = True without subnets and ports would remove all interfaces; give subnets = [] if that is meant", op.Target())
+			}
+			if a.Subnets != nil || a.Ports != nil {
+				op.parts = &interfaces{cloud: c, subnets: a.Subnets, ports: a.Ports, exact: a.Exact}
 			}
 			return c.do(ctx, op)
 		},
@@ -150,22 +165,13 @@ func routerVerbs() builtin.Noun {
 }
 
 func (a routerArgs) fields(ctx context.Context, c *Cloud, cl *client.Client) ([]field, error) {
-	var fs []field
-	if !a.External.Empty() {
-		id, err := networkNoun().resolve(ctx, c, cl, a.External)
-		if err != nil {
-			return nil, err
-		}
-		info := client.Object{"network_id": id}
-		if a.SNAT != nil {
-			info["enable_snat"] = *a.SNAT
-			fs = append(fs, field{attr: "snat", key: "external_gateway_info", want: *a.SNAT, send: info})
-		}
-		fs = append(fs, field{attr: "external", key: "external_gateway_info", want: id, send: info,
-			after: map[string]any{"address": effect.Unknown{}, "snat": effect.Unknown{}}})
-	} else if a.SNAT != nil {
-		return nil, fault.New(fault.Invalid, "snat is a property of the gateway: give external too")
+	fs := boolField("admin_state_up", "", a.Admin)
+	fs = append(fs, routerNoun().tagsField(a.Tags)...)
+	gateway, err := a.gateway(ctx, c, cl)
+	if err != nil {
+		return nil, err
 	}
+	fs = append(fs, gateway...)
 	if a.Routes != nil {
 		want, send := routeList(a.Routes)
 		// Neutron takes routes only on a router that has its interfaces already: they come with an update.
@@ -174,68 +180,39 @@ func (a routerArgs) fields(ctx context.Context, c *Cloud, cl *client.Client) ([]
 	return fs, nil
 }
 
-// interfaces are the parts of a router.
-type interfaces struct {
-	cloud *Cloud
-	refs  []effect.Reference
-	exact bool
-	want  []any
-}
-
-func (p *interfaces) prepare(ctx context.Context, cl *client.Client) (err error) {
-	p.want, err = subnetNoun().resolveAll(ctx, p.cloud, cl, p.refs)
-	return err
-}
-
-// missing and extra return the subnets to add an interface on, and to remove it from.
-func (p *interfaces) missing(have []any) []any {
-	return slices.DeleteFunc(slices.Clone(p.want), func(x any) bool { return known(x) && slices.Contains(have, x) })
-}
-
-func (p *interfaces) extra(have []any) []any {
-	if !p.exact {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(have), func(x any) bool { return slices.Contains(p.want, x) })
-}
-
-func (p *interfaces) diff(obj client.Object) []effect.Field {
-	have, _ := obj["subnets"].([]any)
-	var out []effect.Field
-	for _, x := range p.missing(have) {
-		out = append(out, effect.Field{Path: "subnets", New: x})
-	}
-	for _, x := range p.extra(have) {
-		out = append(out, effect.Field{Path: "subnets", Old: x})
-	}
-	return out
-}
-
-func (p *interfaces) attrs(obj client.Object) map[string]any {
-	have, _ := obj["subnets"].([]any)
-	extra := p.extra(have)
-	all := slices.DeleteFunc(slices.Clone(have), func(x any) bool { return slices.Contains(extra, x) })
-	return map[string]any{"subnets": sorted(append(all, p.missing(have)...))}
-}
-
-func (p *interfaces) apply(ctx context.Context, cl *client.Client, obj client.Object) error {
-	have, _ := obj["subnets"].([]any)
-	call := func(verb string, subnet any) error {
-		_, err := cl.Do(ctx, client.Call{Service: client.Network, Method: http.MethodPut,
-			Path: "/routers/" + str(obj, "id") + "/" + verb, Body: client.Object{"subnet_id": subnet}})
-		return err
-	}
-	// What goes makes room for what comes.
-	for _, x := range p.extra(have) {
-		if err := call("remove_router_interface", x); err != nil && fault.KindOf(err) != fault.NotFound {
-			return err
+// gateway returns the fields of the gateway. The API takes them as one.
+func (a routerArgs) gateway(ctx context.Context, c *Cloud, cl *client.Client) ([]field, error) {
+	lone := a.SNAT != nil || a.IPs.V != nil
+	switch {
+	case a.External.Empty() && lone:
+		return nil, fault.New(fault.Invalid, "snat and external_ips are the gateway's: give external too")
+	case a.External.Empty():
+		return nil, nil
+	case a.External.Known() && a.External.ID.Reveal() == none:
+		if lone {
+			return nil, fault.New(fault.Invalid, "snat and external_ips are the gateway's, and there shall be none")
 		}
+		return []field{{attr: "external", key: "external_gateway_info", want: "", send: null{}, after: map[string]any{"external": "", "address": "", "external_ips": []any{}, "snat": false}}}, nil
 	}
-	for _, x := range p.missing(have) {
-		if err := call("add_router_interface", x); err != nil {
-			return err
-		}
+	id, err := networkNoun().resolve(ctx, c, cl, a.External)
+	if err != nil {
+		return nil, err
 	}
-	obj["subnets"] = p.attrs(obj)["subnets"]
-	return nil
+	info := client.Object{"network_id": id}
+	fs := []field{{attr: "external", key: "external_gateway_info", want: id, send: info,
+		after: map[string]any{"address": effect.Unknown{}, "snat": effect.Unknown{}, "external_ips": effect.Unknown{}}}}
+	if a.SNAT != nil {
+		info["enable_snat"] = *a.SNAT
+		fs = append(fs, field{attr: "snat", key: "external_gateway_info", want: *a.SNAT, send: info})
+	}
+	ips, err := fixedIPs("external_ips", a.IPs.V)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range ips {
+		info["external_fixed_ips"] = f.send
+		f.key, f.send = "external_gateway_info", info
+		fs = append(fs, f)
+	}
+	return fs, nil
 }

@@ -12,7 +12,7 @@ import (
 
 func securityGroupNoun() *noun {
 	return &noun{
-		name: "security_group", plural: "security_groups", path: "/security-groups",
+		name: "security_group", plural: "security_groups", path: "/security-groups", tagged: tagsByCall,
 		attrs: []attr{
 			idAttr(), nameAttr(),
 			{builtin.Attr{Name: "stateful", Type: "bool", Doc: "Whether answers to what is let through are let through too."},
@@ -30,20 +30,19 @@ func securityGroupNoun() *noun {
 					}
 					return sorted(out)
 				}},
-			markAttr(),
+			tagsAttr(), markAttr(),
 		},
-		users: func(ctx context.Context, cl *client.Client, id string) ([]string, error) {
-			return portUsers(ctx, cl, url.Values{"security_groups": {id}})
-		},
+		ports: func(id string) url.Values { return url.Values{"security_groups": {id}} },
 	}
 }
 
 type securityGroupArgs struct {
-	Name     string      `star:"name,required" doc:"The name."`
-	Rules    effect.Data `star:"rules" doc:"What is let through: a list of {\"direction\": \"ingress\" (default) or \"egress\", \"protocol\": \"tcp\", \"port\": 22 or \"ports\": \"80-90\", \"remote\": address range or security group, \"ethertype\": \"IPv4\"}. For icmp, ports is type-code."`
-	Stateful *bool       `star:"stateful" doc:"Whether answers to what is let through are let through too. Default: True."`
-	Exact    bool        `star:"exact" doc:"Remove rules that aren't listed, Neutron's own that let everything out included."`
-	Adopt    bool        `star:"adopt" doc:"Take over a security group of that name that lacks this recipe's mark."`
+	Name     string        `star:"name,required" doc:"The name."`
+	Rules    effect.Data   `star:"rules" doc:"What is let through: a list of {\"direction\": \"ingress\" (default) or \"egress\", \"protocol\": \"tcp\", \"port\": 22 or \"ports\": \"80-90\", \"remote\": address range or security group, \"ethertype\": \"IPv4\"}. For icmp, \"type\": 8 and \"code\": 0, or ports as type-code."`
+	Stateful *bool         `star:"stateful" doc:"Whether answers to what is let through are let through too. Default: True."`
+	Exact    bool          `star:"exact" doc:"Remove rules that aren't listed, Neutron's own that let everything out included."`
+	Tags     []effect.Text `star:"tags" doc:"Its tags; [] removes them."`
+	Adopt    effect.Data   `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id or \"tag:NAME\" the one that has it, whatever its name."`
 }
 
 func securityGroupVerbs() builtin.Noun {
@@ -65,7 +64,7 @@ func securityGroupVerbs() builtin.Noun {
 				return nil, fault.New(fault.Invalid, "%s: exact = True without rules would remove all; give rules = [] if that is meant", op.Target())
 			}
 			op.wanted = func(context.Context, *client.Client) ([]field, error) {
-				return boolField("stateful", "", a.Stateful), nil
+				return append(boolField("stateful", "", a.Stateful), n.tagsField(a.Tags)...), nil
 			}
 			if a.Rules.V != nil {
 				op.parts = &rules{cloud: c, mark: op.mark, given: a.Rules.V, exact: a.Exact}

@@ -68,20 +68,25 @@ func (r rule) body(group, mark string) client.Object {
 // self stands for the group that the rule is part of.
 const self = "self"
 
+// protocolNames are the names of the protocols that Neutron knows by one, by
+// IANA's numbers.
+var protocolNames = map[int]string{0: "hopopt", 1: "icmp", 2: "igmp", 4: "ipip", 6: "tcp", 8: "egp", 17: "udp", 33: "dccp", 41: "ipv6-encap", 43: "ipv6-route",
+	44: "ipv6-frag", 46: "rsvp", 47: "gre", 50: "esp", 51: "ah", 58: "ipv6-icmp", 59: "ipv6-nonxt", 60: "ipv6-opts", 89: "ospf", 112: "vrrp", 113: "pgm",
+	132: "sctp", 136: "udplite"}
+
 // protocolName returns the one name of a protocol that Neutron knows by
-// several. The numbers are IANA's.
+// several.
 func protocolName(s string) string {
 	switch s = strings.ToLower(s); s {
 	case "any":
 		return ""
-	case "1":
-		return "icmp"
-	case "6":
-		return "tcp"
-	case "17":
-		return "udp"
-	case "58", "icmpv6":
+	case "icmpv6":
 		return "ipv6-icmp"
+	case "ip":
+		return "ipip"
+	}
+	if n, err := strconv.Atoi(s); err == nil && protocolNames[n] != "" {
+		return protocolNames[n]
 	}
 	return s
 }
@@ -111,6 +116,8 @@ func readRule(o client.Object) rule {
 		r.remote = s
 		if p, err := netip.ParsePrefix(s); err == nil && anywhere(p) {
 			r.remote = nil
+		} else if err == nil {
+			r.remote = p.Masked().String()
 		}
 	}
 	return r
@@ -123,7 +130,7 @@ func parseRule(v any) (rule, error) {
 		return rule{}, fault.New(fault.Invalid, "%s is no dict", show(v))
 	}
 	r := rule{direction: "ingress", from: -1, to: -1}
-	known := []string{"direction", "protocol", "port", "ports", "remote", "ethertype"}
+	known := []string{"direction", "protocol", "port", "ports", "type", "code", "remote", "ethertype"}
 	for k := range m {
 		if !slices.Contains(known, k) {
 			hint := "it takes " + strings.Join(known, ", ")
@@ -184,6 +191,9 @@ func icmpOf(protocol, ethertype string) string {
 }
 
 func (r *rule) parsePorts(m map[string]any) error {
+	if m["type"] != nil || m["code"] != nil {
+		return r.parseICMP(m)
+	}
 	v := m["port"]
 	if v == nil {
 		v = m["ports"]
@@ -221,6 +231,28 @@ func (r *rule) parsePorts(m map[string]any) error {
 		return fault.New(fault.Invalid, "ports: types and codes of ICMP lie between 0 and 255")
 	case !icmp && (r.from < 1 || r.to > 65535 || r.from > r.to):
 		return fault.New(fault.Invalid, "ports: %d-%d isn't a range between 1 and 65535", r.from, r.to)
+	}
+	if !icmp && r.from == 1 && r.to == 65535 {
+		r.from, r.to = -1, -1 // Neutron keeps all ports as none
+	}
+	return nil
+}
+
+// parseICMP reads a type of ICMP, and a code of it.
+func (r *rule) parseICMP(m map[string]any) error {
+	kind, ok := m["type"].(int64)
+	code, given := m["code"].(int64)
+	switch {
+	case !strings.Contains(r.protocol, "icmp"):
+		return fault.New(fault.Invalid, "type and code are ICMP's: give protocol = \"icmp\"")
+	case m["port"] != nil || m["ports"] != nil:
+		return fault.New(fault.Invalid, "ports, and type and code, are the same for ICMP: give one")
+	case !ok || kind < 0 || kind > 255 || m["code"] != nil && (!given || code < 0 || code > 255):
+		return fault.New(fault.Invalid, "types and codes of ICMP lie between 0 and 255, and a code goes with a type")
+	}
+	r.from = kind
+	if given {
+		r.to = code
 	}
 	return nil
 }
@@ -361,6 +393,9 @@ func (p *rules) apply(ctx context.Context, cl *client.Client, obj client.Object)
 	for _, r := range missing {
 		made, err := cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodPost, Path: "/security-group-rules",
 			Body: client.Object{"security_group_rule": r.body(str(obj, "id"), p.mark)}}, "security_group_rule")
+		if fault.KindOf(err) == fault.Conflict && strings.Contains(err.Error(), "already exists") {
+			continue // somebody has just added it, or it is there in a spelling that isn't known here
+		}
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ type userArgs struct {
 	Email          effect.Text      `star:"email" doc:"The address."`
 	Enabled        *bool            `star:"enabled" doc:"Whether they can log in. The password of a user who can't isn't compared."`
 	Domain         string           `star:"domain" doc:"Id or name of the domain that they are in. Default: that of the login's project. Can't be changed."`
-	Adopt          bool             `star:"adopt" doc:"Take over a user of that name that lacks this recipe's mark."`
+	Adopt          effect.Data      `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id the one that has it."`
 }
 
 func userVerbs() builtin.Noun {

@@ -177,7 +177,7 @@ func (n *noun) deleteVerb(example string) builtin.Func {
 		doc:    "Delete the " + n.label() + " of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.",
 		errors: []fault.Kind{fault.Exists, fault.Conflict},
 		find: func(ctx context.Context, c *Cloud, cl *client.Client, a deleteArgs, mark string) (client.Object, error) {
-			return finder{cloud: c, noun: n, name: a.Name, mark: mark, adopt: a.Adopt}.find(ctx, cl)
+			return finder{cloud: c, noun: n, name: a.Name, mark: mark, adopt: adoption{same: a.Adopt}}.find(ctx, cl)
 		},
 		remove: n.remove,
 	}.verb()
