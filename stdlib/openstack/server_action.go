@@ -55,6 +55,9 @@ func (o *actOp) Diff(st effect.State) (effect.Change, error) {
 		c.After[k] = v
 	}
 	for _, f := range c.Fields {
+		if f.Path == "flavor" {
+			c.After["availability_zone"] = effect.Unknown{Of: o.Target().String() + " availability_zone"} // it moves to another hypervisor
+		}
 		if _, shown := c.After[f.Path]; shown {
 			c.After[f.Path] = f.New
 		}

@@ -93,6 +93,9 @@ func (o *serverOp) diff(st effect.State) (effect.Change, error) {
 		unknown(c.After, "address", "addresses", "interfaces", "availability_zone", "security_groups")
 	}
 	for _, f := range change {
+		if f.Path == "flavor" {
+			unknown(c.After, "availability_zone") // a resize moves it to another hypervisor
+		}
 		switch f.Path {
 		case "security_groups", "tags", "flavor", "image", "key_name":
 			c.After[f.Path] = f.New

@@ -84,7 +84,7 @@ func (m machine) resize(ctx context.Context, flavor any) (client.Object, error) 
 		if f, _ := obj["fault"].(client.Object); str(f, "message") != "" {
 			why = str(f, "message")
 		}
-		return nil, fault.Hinted(fault.Failed, "it runs on as before; no hypervisor may have room for the flavor", "server %s (%s) wasn't resized: %s", m.name, m.id, why)
+		return nil, fault.Hinted(fault.Failed, "it is as before; the cloud may have no other hypervisor with room for the flavor, in the availability zone that the server was made for", "server %s (%s) wasn't resized: %s", m.name, m.id, why)
 	}
 	return obj, nil
 }

@@ -180,9 +180,18 @@ func (c *Cloud) resize(r *request, s *server, body doc) error {
 		return err
 	}
 	s.resizeWasActive = s.vmState == "active"
+	before := s.vmState
 	c.during(s, "resize_prep", func() {
+		target, _ := c.pickHost(s, f, s.host)
+		if target == nil { // it runs on as it was, and only the list of its actions tells
+			c.settleServer(s, before)
+			s.events[len(s.events)-1].message = "Error"
+			return
+		}
 		c.during(s, "resize_finish", func() {
 			s.oldFlavor, s.flavor = s.flavor, f.frozen()
+			s.oldHost = s.host
+			c.moveTo(s, target)
 			c.settleServer(s, "resized")
 			if s.resizeWasActive {
 				c.tellServer(ServerRebooted, s)
@@ -190,6 +199,17 @@ func (c *Cloud) resize(r *request, s *server, body doc) error {
 		})
 	})
 	return nil
+}
+
+// moveTo puts a server and its ports on another host.
+func (c *Cloud) moveTo(s *server, h *host) {
+	s.host = h
+	for _, n := range s.nics {
+		if p := c.thing("port", n.port); p != nil {
+			p.doc["device_owner"] = "compute:" + h.zone
+			bindPort(p, h.name)
+		}
+	}
 }
 
 func (s *server) afterResize() string {
@@ -217,6 +237,7 @@ func (c *Cloud) revertResize(s *server) error {
 	}
 	c.during(s, "resize_reverting", func() {
 		s.flavor, s.oldFlavor = s.oldFlavor, nil
+		c.moveTo(s, s.oldHost)
 		c.settleServer(s, s.afterResize())
 		if s.resizeWasActive {
 			c.tellServer(ServerRebooted, s)

@@ -22,7 +22,7 @@ func (c *Cloud) boot(s *server) {
 	third := c.cfg.BootDelay / 3
 	c.later(s, third, func() {
 		var reason string
-		if s.host, reason = c.pickHost(s); s.host == nil {
+		if s.host, reason = c.pickHost(s, s.flavor, nil); s.host == nil {
 			c.failServer(s, "No valid host was found. "+reason)
 			return
 		}
@@ -77,15 +77,16 @@ func (c *Cloud) failServer(s *server, message string) {
 }
 
 // pickHost finds the emptiest host that has room, is in the zone and obeys the server group. Without one, the
-// reason is what Nova says: nothing when Placement has no candidate, a sentence when a filter refused all.
-func (c *Cloud) pickHost(s *server) (best *host, reason string) {
+// reason is what Nova says: nothing when Placement has no candidate, a sentence when a filter refused all. A
+// resize avoids the host that the server is on.
+func (c *Cloud) pickHost(s *server, f *flavor, avoid *host) (best *host, reason string) {
 	bestFree := -1
 	for _, h := range c.compute.hosts {
 		vcpus, ram, disk := c.load(h)
-		if s.zone != "" && s.zone != h.zone || s.flavor.vcpus > h.vcpus || vcpus+s.flavor.vcpus > 4*h.vcpus || ram+s.flavor.ram > h.ram || disk+s.flavor.disk > h.disk {
+		if s.zone != "" && s.zone != h.zone || f.vcpus > h.vcpus || vcpus+f.vcpus > 4*h.vcpus || ram+f.ram > h.ram || disk+f.disk > h.disk {
 			continue
 		}
-		if !c.groupAllows(s, h) {
+		if h == avoid || !c.groupAllows(s, h) {
 			reason = "There are not enough hosts available."
 			continue
 		}

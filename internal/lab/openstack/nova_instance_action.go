@@ -5,6 +5,7 @@ import "time"
 // serverEvent is an entry of a server's list of actions.
 type serverEvent struct {
 	action, request, user, project string
+	message                        any // nil, or "Error"
 	at                             time.Time
 }
 
@@ -25,7 +26,7 @@ func (c *Cloud) noteEvent(r *request, s *server, action string) {
 
 func (e serverEvent) doc(r *request, s *server) doc {
 	d := doc{"action": e.action, "instance_uuid": s.id, "request_id": e.request, "user_id": e.user, "project_id": e.project,
-		"start_time": isoOrNil(e.at), "message": nil}
+		"start_time": isoOrNil(e.at), "message": e.message}
 	if r.version >= 58 {
 		d["updated_at"] = isoOrNil(e.at)
 	}

@@ -24,7 +24,7 @@ type server struct {
 	vmState, taskState          string
 	fault                       *serverFault
 	zone                        string // asked for
-	host                        *host
+	host, oldHost               *host  // oldHost while a resize waits to be confirmed
 	nics                        []nic
 	groups                      []string // names of security groups asked for
 	groupIDs                    []string
