@@ -135,6 +135,7 @@ func TestMainJob(t *testing.T) {
 	if now := writes(t, l); now["cloud"] != after["cloud"] || now["hosts"] != after["hosts"] || now["pushes"] != after["pushes"] || now["kubernetes"] != after["kubernetes"] {
 		t.Errorf("runs without a change wrote: %v, before %v", now, after)
 	}
+	checkRevoke(t)
 	checkInvalidObject(t)
 	checkDestroy(t, l)
 	checkNothingLeaks(t, l)

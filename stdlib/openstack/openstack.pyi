@@ -54,12 +54,13 @@ class Cloud:
             Returns: list[openstack.network]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Delete the network of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...
@@ -112,12 +113,13 @@ class Cloud:
             Returns: list[openstack.subnet]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Delete the subnet of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...
@@ -165,12 +167,13 @@ class Cloud:
             Returns: list[openstack.router]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Delete the router of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...
@@ -224,12 +227,13 @@ class Cloud:
             Returns: list[openstack.port]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Delete the port of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...
@@ -272,12 +276,13 @@ class Cloud:
             Returns: list[openstack.security_group]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Delete the security group of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...
@@ -326,12 +331,13 @@ class Cloud:
             Returns: list[openstack.floating_ip]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Delete the floating ip of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...
@@ -417,12 +423,13 @@ class Cloud:
             Returns: list[openstack.image]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Delete the image of that name. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...
@@ -537,12 +544,13 @@ class Cloud:
             Returns: list[openstack.server]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Delete the server of that name and wait until it is gone. Ports of one's own stay. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...
@@ -801,12 +809,13 @@ class Cloud:
             Returns: list[openstack.project]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Delete the project of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...
@@ -850,12 +859,13 @@ class Cloud:
             Returns: list[openstack.user]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Delete the user of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...
@@ -941,12 +951,13 @@ class Cloud:
             Returns: list[openstack.application_credential]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Revoke the application credential of that name, of the login's user: who is logged in by it no longer is. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...
@@ -987,12 +998,13 @@ class Cloud:
             Returns: list[openstack.ec2_credential]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Delete the ec2 credential of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...

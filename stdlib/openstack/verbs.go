@@ -168,7 +168,8 @@ func readList(ctx context.Context, c *Cloud, kind string, ask func(context.Conte
 
 type deleteArgs struct {
 	Name  string `star:"name,required" doc:"The name that it was ensured with."`
-	Adopt bool   `star:"adopt" doc:"Delete it even if it lacks this recipe's owner mark."`
+	Adopt  bool   `star:"adopt" doc:"Delete it even if it lacks this recipe's owner mark."`
+	Recipe string `star:"recipe" doc:"Path of the recipe that made it, such as \"spoke\", and whose owner mark it bears. Default: this one."`
 }
 
 func (n *noun) deleteVerb(example string) builtin.Func {
@@ -204,6 +205,11 @@ func (d deletion) verb() builtin.Func {
 			mark, err := markFor(ctx, c, d.kind, a.Name)
 			if err != nil {
 				return nil, err
+			}
+			if s := effect.From(ctx); s != nil && a.Recipe != "" {
+				owner := s.Owner
+				owner.Recipe = a.Recipe
+				mark = owner.Mark(a.Name)
 			}
 			_, err = c.do(ctx, &deleteOp{cloud: c, kind: d.kind, name: a.Name,
 				find: func(ctx context.Context, cl *client.Client) (client.Object, error) {
