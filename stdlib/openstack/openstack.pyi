@@ -479,12 +479,13 @@ class Cloud:
             Returns: list[openstack.flavor]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Delete the flavor of that name. Servers keep what they have of it. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...
@@ -742,12 +743,13 @@ class Cloud:
             Returns: list[openstack.load_balancer]"""
             ...
 
-        def delete(self, name: str, *, adopt: bool = False) -> "None":
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
             """Delete the load balancer of that name with all its parts and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
             
             Args:
               name: The name that it was ensured with.
               adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
             ...

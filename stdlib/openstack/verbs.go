@@ -167,7 +167,7 @@ func readList(ctx context.Context, c *Cloud, kind string, ask func(context.Conte
 }
 
 type deleteArgs struct {
-	Name  string `star:"name,required" doc:"The name that it was ensured with."`
+	Name   string `star:"name,required" doc:"The name that it was ensured with."`
 	Adopt  bool   `star:"adopt" doc:"Delete it even if it lacks this recipe's owner mark."`
 	Recipe string `star:"recipe" doc:"Path of the recipe that made it, such as \"spoke\", and whose owner mark it bears. Default: this one."`
 }
