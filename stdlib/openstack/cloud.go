@@ -174,7 +174,7 @@ func cloudType() *builtin.Type {
 		Of:   builtin.TypeOf[*Cloud](),
 		Nouns: []builtin.Noun{networkVerbs(), subnetVerbs(), routerVerbs(), portVerbs(), securityGroupVerbs(), floatingIPVerbs(),
 			keypairVerbs(), imageVerbs(), flavorVerbs(), serverVerbs(),
-			serverGroupVerbs(), availabilityZoneVerbs(), hypervisorVerbs(), balancerVerbs(), projectVerbs(), userVerbs(), assignmentVerbs(), credentialVerbs(), ec2Verbs(), quotaVerbs()},
+			serverGroupVerbs(), availabilityZoneVerbs(), hypervisorVerbs(), balancerVerbs(), containerVerbs(), projectVerbs(), userVerbs(), assignmentVerbs(), credentialVerbs(), ec2Verbs(), quotaVerbs()},
 		Methods: []builtin.Func{externalNetworkMethod(), limitsMethod(), identityMethod(), endpointMethod(), endpointsMethod()},
 	}
 }

@@ -774,6 +774,57 @@ class Cloud:
             Returns: None"""
             ...
 
+    class container:
+        """A container of Swift's object storage. Where the cloud speaks S3 too, it is the bucket of that name for who has an ec2_credential of the project."""
+
+        def ensure(self, name: str, *, read_acl: str = None, write_acl: str = None, metadata: dict[str, str] = {}, versioning: bool = None, storage_policy: str = None, quota_bytes: int = None, quota_count: int = None, adopt: bool = False, replace: bool = False) -> "openstack.container":
+            """Make a container be there with the given settings. What isn't given isn't compared.
+            
+            Args:
+              name: The name.
+              read_acl: Who may read besides the project, such as ".r:*,.rlistings" (everybody) or "PROJECT:USER"; "none" is nobody.
+              write_acl: Who may write besides the project, such as "PROJECT:USER"; "none" is nobody.
+              metadata: Metadata to have; other keys stay, and one of an empty value goes. Case doesn't count in keys.
+              versioning: Whether to keep old versions of objects.
+              storage_policy: Name of the storage policy. Can't be changed.
+              quota_bytes: How many bytes it may hold; -1 for no limit.
+              quota_count: How many objects it may hold; -1 for no limit.
+              adopt: Take over a container of that name that lacks this recipe's mark.
+              replace: Where what can't be changed differs, delete the container, which must be empty, and make it anew.
+            
+            Returns: openstack.container"""
+            ...
+
+        def get(self, name: str) -> "openstack.container or None":
+            """Return the container of that name, or None.
+            
+            Args:
+              name: The name, or the id.
+            
+            Returns: openstack.container or None"""
+            ...
+
+        def list(self, prefix: str = "", *, mark: str = "") -> "list[openstack.container]":
+            """Return the project's containers, sorted by name. It takes a call for each.
+            
+            Args:
+              prefix: Only those whose names begin so.
+              mark: Only those whose owner mark begins so.
+            
+            Returns: list[openstack.container]"""
+            ...
+
+        def delete(self, name: str, *, force: bool = False, adopt: bool = False) -> "None":
+            """Delete the container of that name. That there is none is no error; one that isn't this recipe's, or isn't empty, is refused.
+            
+            Args:
+              name: The name that it was ensured with.
+              force: Delete what is in it too.
+              adopt: Delete it even if it lacks this recipe's owner mark.
+            
+            Returns: None"""
+            ...
+
     class project:
         """A project: what quotas and most resources belong to. To make one takes an administrator. Its description is the owner mark. Deleting one leaves behind what is in it, which nobody but an administrator can find then: delete that first."""
 

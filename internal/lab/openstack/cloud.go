@@ -1,8 +1,8 @@
 // Package openstack simulates an OpenStack cloud in memory: Keystone v3, Nova 2.1 to 2.93, Neutron 2.0,
-// Glance v2, Cinder 3.0 to 3.70 and Octavia 2.26 behind one http.Handler, with the answers, state transitions, quotas, conflicts and error bodies
+// Glance v2, Cinder 3.0 to 3.70, Octavia 2.26 and Swift behind one http.Handler, with the answers, state transitions, quotas, conflicts and error bodies
 // of release Zed (2022.2).
 //
-// A [Cloud] is configured by [Config], serves below /identity, /compute, /network, /image, /volume and /load-balancer, and has an
+// A [Cloud] is configured by [Config], serves below /identity, /compute, /network, /image, /volume, /load-balancer and /object-store, and has an
 // administration interface below /lab for tests: the request log, the fault injector and a state snapshot.
 // What simulated servers do is left to hooks: see [Config.OnServer], [Config.OnFloatingIP] and
 // [Config.ConsoleLog].
@@ -37,6 +37,7 @@ type Cloud struct {
 	image     images
 	block     blocks
 	balancing balancing
+	objects   objectStore
 
 	notices notices
 	log     RequestLog
@@ -59,9 +60,10 @@ func New(cfg Config) *Cloud {
 	c.image = newImages()
 	c.block = newBlocks()
 	c.balancing = newBalancing()
+	c.objects = objectStore{}
 	c.routes = map[string][]route{
 		"identity": identityRoutes(), "compute": computeRoutes(), "network": networkRoutes(),
-		"image": imageRoutes(), "volume": volumeRoutes(), "load-balancer": balancingRoutes(), "lab": adminRoutes(),
+		"image": imageRoutes(), "volume": volumeRoutes(), "load-balancer": balancingRoutes(), "object-store": objectRoutes(), "lab": adminRoutes(),
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // Fault makes matching requests go wrong. A request gets the first fault that matches and isn't used up.
 type Fault struct {
 	ID      string `json:"id" doc:"name to clear it by; made up if empty"`
-	Service string `json:"service,omitempty" doc:"identity, compute, network, image, volume or load-balancer; any if empty"`
+	Service string `json:"service,omitempty" doc:"identity, compute, network, image, volume, load-balancer or object-store; any if empty"`
 	Method  string `json:"method,omitempty" doc:"HTTP method, or write for all that change something; any if empty"`
 	Path    string `json:"path,omitempty" doc:"regular expression, searched in the path with the query"`
 	Skip    int    `json:"skip,omitempty" doc:"matching requests to let pass first"`

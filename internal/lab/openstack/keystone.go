@@ -78,7 +78,7 @@ var catalogServices = []struct{ kind, name, path string }{
 	{"identity", "keystone", "/identity/v3"}, {"image", "glance", "/image"},
 	{"compute", "nova", "/compute/v2.1"}, {"network", "neutron", "/network"},
 	{"volumev3", "cinderv3", "/volume/v3/%(project_id)s"},
-	{"load-balancer", "octavia", "/load-balancer"},
+	{"load-balancer", "octavia", "/load-balancer"}, {"object-store", "swift", "/object-store/v1/AUTH_%(project_id)s"},
 }
 
 // catalog lists the services as a token for that project sees them, or for no project as they are defined.

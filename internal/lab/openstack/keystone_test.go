@@ -62,7 +62,7 @@ func TestTokenDocument(t *testing.T) {
 	p := must[*tokens.Project](t, "project")(r.ExtractProject())
 	cat := must[*tokens.ServiceCatalog](t, "catalog")(r.ExtractServiceCatalog())
 	tok := must[*tokens.Token](t, "token")(r.ExtractToken())
-	if u.Name != "demo" || p.Name != "demo" || len(cat.Entries) != 6 || !tok.ExpiresAt.Equal(l.clock.Now().Add(time.Hour)) {
+	if u.Name != "demo" || p.Name != "demo" || len(cat.Entries) != 7 || !tok.ExpiresAt.Equal(l.clock.Now().Add(time.Hour)) {
 		t.Errorf("user %s, project %s, %d services, expires %s", u.Name, p.Name, len(cat.Entries), tok.ExpiresAt)
 	}
 	for _, e := range cat.Entries {

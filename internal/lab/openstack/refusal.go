@@ -37,6 +37,9 @@ func renderRefusal(r *request, e *refusal) answer {
 			a.header = http.Header{}
 		}
 		a.header.Set("Content-Type", "text/html; charset=UTF-8")
+	case "object-store":
+		page, kind := swiftError(e)
+		a.body, a.header = page, http.Header{"Content-Type": {kind}}
 	case "load-balancer":
 		a.body = octaviaError(e)
 		if _, isText := a.body.([]byte); isText {

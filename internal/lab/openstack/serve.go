@@ -66,7 +66,7 @@ func noContent() (answer, error)        { return answer{status: 204}, nil }
 
 const maxBody = 16 << 20
 
-var services = []string{"identity", "compute", "network", "image", "volume", "load-balancer", "lab"}
+var services = []string{"identity", "compute", "network", "image", "volume", "load-balancer", "object-store", "lab"}
 
 func (c *Cloud) serve(w http.ResponseWriter, hr *http.Request) {
 	start := c.now()
@@ -230,10 +230,14 @@ func (r *request) methodRefused() string {
 
 func matchPath(pattern string, segments []string) (map[string]string, bool) {
 	want := strings.Split(strings.Trim(pattern, "/"), "/")
+	args := map[string]string{}
+	if rest, found := strings.CutSuffix(want[len(want)-1], "...}"); found && len(segments) >= len(want) {
+		args[rest[1:]] = strings.Join(segments[len(want)-1:], "/")
+		want, segments = want[:len(want)-1], segments[:len(want)-1]
+	}
 	if len(want) != len(segments) {
 		return nil, false
 	}
-	args := map[string]string{}
 	for i, w := range want {
 		if strings.HasPrefix(w, "{") {
 			if segments[i] == "" {

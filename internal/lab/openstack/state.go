@@ -51,6 +51,16 @@ func (c *Cloud) State(normalize bool) map[string][]map[string]any {
 	for _, id := range sortedKeys(c.compute.groups) {
 		add("server_group", c.groupDoc(r, c.compute.groups[id]))
 	}
+	for _, project := range sortedKeys(c.objects) {
+		for _, name := range sortedKeys(c.objects[project]) {
+			b := c.objects[project][name]
+			d := doc{"id": project + "/" + name, "name": name, "project_id": project, "objects": len(b.objects)}
+			for k := range b.header {
+				d[k] = b.header.Get(k)
+			}
+			add("container", d)
+		}
+	}
 	for _, k := range partKinds {
 		c.eachPart(k, func(p *part) { add(k.name, c.partDoc(p, false)) })
 	}
