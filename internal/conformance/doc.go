@@ -2,6 +2,9 @@
 // openstack, run against two clouds, the simulator of internal/lab/openstack
 // and a real control plane. Where they differ the simulator is wrong.
 //
+// testdata/*.calls holds calls with the answers that a real Octavia gave, which the
+// simulator has to give too.
+//
 // testdata/*.star holds the scenarios, a file for each noun or subject. Each
 // file gets a project of its own in each cloud, and these names besides the
 // modules:

@@ -305,7 +305,7 @@ func (c *Cloud) tree(r *request, lb *part, listeners, pools []any) error {
 		if err := c.checkListener(lb, d); err != nil {
 			return err
 		}
-		c.newPart(r, listenerKind, lb.project, lb.id, "", d)
+		c.newPart(r, listenerKind, lb.project, lb.id, "", d).updated = c.now()
 	}
 	return nil
 }
