@@ -118,8 +118,12 @@ func (c *Cloud) open(ctx context.Context) (*client.Client, error) {
 // among them.
 func (c *Cloud) reach(kind string) []string {
 	switch kind {
-	case "router", "server", "subnet":
+	case "router", "subnet":
 		return []string{c.target("port", "(of a "+kind+")").String()}
+	case "server":
+		return []string{c.target("port", "(of a server)").String(), c.target("volume", "(of a server)").String()}
+	case "volume_attachment":
+		return []string{c.target("volume", "(of a server)").String(), c.target("server", "(with a volume)").String()}
 	case "floating_ip":
 		return []string{c.target("server", "(with an address)").String(), c.target("port", "(of an address)").String()}
 	}
@@ -174,6 +178,7 @@ func cloudType() *builtin.Type {
 		Of:   builtin.TypeOf[*Cloud](),
 		Nouns: []builtin.Noun{networkVerbs(), subnetVerbs(), routerVerbs(), portVerbs(), securityGroupVerbs(), floatingIPVerbs(),
 			keypairVerbs(), imageVerbs(), flavorVerbs(), serverVerbs(),
+			volumeVerbs(), volumeAttachmentVerbs(), volumeSnapshotVerbs(), volumeTypeVerbs(),
 			serverGroupVerbs(), availabilityZoneVerbs(), hypervisorVerbs(), balancerVerbs(), containerVerbs(), projectVerbs(), userVerbs(), assignmentVerbs(), credentialVerbs(), ec2Verbs(), quotaVerbs()},
 		Methods: []builtin.Func{externalNetworkMethod(), limitsMethod(), identityMethod(), endpointMethod(), endpointsMethod()},
 	}

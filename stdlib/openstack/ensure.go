@@ -155,13 +155,18 @@ func (o *ensureOp) diff(st effect.State) (effect.Change, error) {
 		return fresh(effect.Create, fields), nil
 	}
 	obj := st.Raw.(client.Object)
+	for i, f := range o.fields {
+		if f.over != nil {
+			o.fields[i].want = f.over(st.Attrs[f.attr])
+		}
+	}
 	change, fixed, later := compare(o.fields, st.Attrs)
 	if o.misnamed(obj) {
 		change = append([]effect.Field{{Path: "name", Old: str(obj, "name"), New: o.name}}, change...)
 	}
 	p := o.noun.phaseOf(obj)
 	if p.failed {
-		if !o.replace {
+		if !o.replace || p.mend != "" {
 			return effect.Change{}, o.failed(obj, p)
 		}
 		fixed = append(fixed, effect.Field{Path: "status", Old: p.state, New: effect.Unknown{Of: target.String() + " status"}})
@@ -220,7 +225,7 @@ func compare(fields []field, have map[string]any) (change, fixed []effect.Field,
 		case !f.known() && f.fixed:
 			later = true
 		case f.known() && f.same(have[f.attr]):
-		case f.fixed:
+		case f.fixed || f.fixedFrom != nil && f.fixedFrom(have[f.attr]):
 			fixed = append(fixed, d)
 		default:
 			change = append(change, d)
@@ -273,6 +278,12 @@ func (o *ensureOp) finish(ctx context.Context, cl *client.Client, st effect.Stat
 	for _, f := range o.fields {
 		switch {
 		case f.same(st.Attrs[f.attr]):
+		case f.act != nil:
+			var err error
+			if st, err = o.act(ctx, cl, f, obj); err != nil {
+				return effect.State{}, err
+			}
+			obj = st.Raw.(client.Object)
 		case f.late:
 			f.put(body)
 		case f.apart:
@@ -294,6 +305,25 @@ func (o *ensureOp) finish(ctx context.Context, cl *client.Client, st effect.Stat
 		return effect.State{}, err
 	}
 	return o.state(ctx, cl, obj)
+}
+
+// act changes one field by a call of its own.
+func (o *ensureOp) act(ctx context.Context, cl *client.Client, f field, obj client.Object) (effect.State, error) {
+	if err := f.act(ctx, cl, obj); err != nil {
+		return effect.State{}, err
+	}
+	obj, err := o.noun.byID(ctx, cl, str(obj, "id"))
+	if err == nil {
+		obj, err = o.settle(ctx, cl, obj)
+	}
+	if err != nil {
+		return effect.State{}, err
+	}
+	st, err := o.state(ctx, cl, obj)
+	if have := st.Attrs[f.attr]; err == nil && !f.same(have) {
+		err = fault.Hinted(fault.Failed, f.unmoved, "%s (%s): %s is still %s, not %s", o.Target(), str(obj, "id"), f.attr, show(have), show(f.want))
+	}
+	return st, err
 }
 
 func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object, error) {
@@ -320,7 +350,7 @@ func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object
 func (o *ensureOp) change(ctx context.Context, cl *client.Client, obj client.Object, have map[string]any) (client.Object, error) {
 	body := client.Object{}
 	for _, f := range o.fields {
-		if f.attr != "" && !f.late && !f.apart && !f.same(have[f.attr]) {
+		if f.attr != "" && !f.late && !f.apart && f.act == nil && !f.same(have[f.attr]) {
 			f.put(body)
 		}
 	}
@@ -356,6 +386,9 @@ func (o *ensureOp) settle(ctx context.Context, cl *client.Client, obj client.Obj
 		obj = now
 		p := n.phaseOf(obj)
 		if p.failed {
+			if n.expand != nil && n.expand(ctx, cl, obj) == nil {
+				p = n.phaseOf(obj)
+			}
 			return p.state, false, o.failed(obj, p)
 		}
 		return "it is " + p.state, p.ready, nil
@@ -373,5 +406,9 @@ func (o *ensureOp) failed(obj client.Object, p phase) error {
 	if p.why != "" {
 		why = ": " + p.why
 	}
-	return fault.Hinted(fault.Failed, "replace = True deletes it and makes it anew", "%s (%s) is in %s%s", o.Target(), str(obj, "id"), p.state, why)
+	hint := "replace = True deletes it and makes it anew"
+	if p.mend != "" {
+		hint = p.mend
+	}
+	return fault.Hinted(fault.Failed, hint, "%s (%s) is in %s%s", o.Target(), str(obj, "id"), p.state, why)
 }

@@ -193,7 +193,7 @@ func TestLastingFaults(t *testing.T) {
 			for noun, call := range nouns() {
 				w.cloud.ClearFaults("")
 				f := test.fault
-				f.Method, f.Path, f.Count = "POST", "/(networks|subnets|routers|ports|security-groups|floatingips|images|servers|os-keypairs)$", -1
+				f.Method, f.Path, f.Count = "POST", "/(networks|subnets|routers|ports|security-groups|floatingips|images|servers|os-keypairs|volumes)$", -1
 				w.inject(f)
 				err := w.run(context.Background(), w.newModule(), startest.NewDoor(effect.Apply), call)
 				if fault.KindOf(err) != test.kind {

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -25,6 +26,15 @@ type field struct {
 	with  client.Object       // sent along: the API takes the field only beside these
 	late  bool                // a create doesn't take it: it is set once the parts are there
 	apart bool                // it is the tags, which are set by a call of their own
+
+	// act changes it on what exists, by a call of its own; nil if an update does.
+	act func(ctx context.Context, cl *client.Client, obj client.Object) error
+	// unmoved is the hint where act was taken and changed nothing.
+	unmoved string
+	// over returns what is wanted where part of it is what is there; may be nil.
+	over func(have any) any
+	// fixedFrom reports whether it can't be changed from what is there; may be nil.
+	fixedFrom func(have any) bool
 }
 
 // null is sent as JSON's null, where nil means "as want is".

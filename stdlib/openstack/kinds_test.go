@@ -22,6 +22,7 @@ func nouns() map[string]string {
 		"floating_ip":    `cloud.floating_ip.ensure("n", port = "base")`,
 		"image":          `cloud.image.ensure("n", file = file1, disk_format = "raw")`,
 		"server":         `cloud.server.ensure("n", image = "lab-tiny", flavor = "m1.nano", networks = ["base"])`,
+		"volume":         `cloud.volume.ensure("n", size = 1)`,
 		"keypair":        `cloud.keypair.ensure("n", public_key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFEprDqY8tc7vJ3kGk0o2q8Xn3b8b2v1Xq0b0Yw3q0bq")`,
 	}
 }
@@ -35,14 +36,14 @@ cloud.port.ensure("base", network = net)
 
 // TestQuotasAreNamed has each noun refused for a quota.
 func TestQuotasAreNamed(t *testing.T) {
-	w := newWorld(t, lab.Config{Quota: map[string]int{"network": 1, "subnet": 1, "router": 1, "port": 2, "security_group": 1, "floatingip": 0, "instances": 0, "key_pairs": 0}})
+	w := newWorld(t, lab.Config{Quota: map[string]int{"network": 1, "subnet": 1, "router": 1, "port": 2, "security_group": 1, "floatingip": 0, "instances": 0, "key_pairs": 0, "volumes": 0}})
 	if err := w.run(context.Background(), w.module, startest.NewDoor(effect.Apply), base); err != nil {
 		t.Fatal(startest.Explain(err))
 	}
 	if _, err := w.cloud.Inject(lab.Fault{Service: "image", Method: "PUT", Status: 413, Body: "Denying attempt to upload image because it exceeds the quota"}); err != nil {
 		t.Fatal(err)
 	}
-	text := map[string]string{"floating_ip": "floatingip", "image": "exceeds the quota", "server": "instances", "keypair": "key pairs"}
+	text := map[string]string{"floating_ip": "floatingip", "image": "exceeds the quota", "server": "instances", "volume": "VolumeLimitExceeded", "keypair": "key pairs"}
 	for noun, call := range nouns() {
 		err := w.run(context.Background(), w.module, startest.NewDoor(effect.Apply), call)
 		want := text[noun]

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
@@ -43,6 +44,10 @@ type noun struct {
 	// form the body of a create into the API's; may be nil.
 	shape func(client.Object)
 	form  func(client.Object) (client.Object, error)
+
+	// goes reports whether a resource is being deleted, and as good as gone; may be nil.
+	goes func(client.Object) bool
+
 	// expand adds to a resource what lies in others, before attributes are read; may be nil.
 	expand func(ctx context.Context, cl *client.Client, obj client.Object) error
 	// release takes off what keeps a resource from being deleted and is part of it; may be nil.
@@ -71,6 +76,7 @@ type phase struct {
 	ready  bool
 	failed bool   // it won't become ready any more
 	why    string // it failed, where the API says it
+	mend   string // what to do where it failed and may hold data, so that it isn't made anew
 }
 
 // An attr is an attribute that recipes see.
@@ -157,6 +163,9 @@ func (n *noun) list(ctx context.Context, cl *client.Client, query url.Values) ([
 	all, err := cl.List(ctx, call, n.plural)
 	for _, obj := range all {
 		n.shaped(obj)
+	}
+	if n.goes != nil {
+		all = slices.DeleteFunc(all, n.goes)
 	}
 	return all, err
 }

@@ -33,7 +33,7 @@ type holding struct {
 // others comes before them.
 func holdings() []holding {
 	all := []holding{holdingOf(floatingIPNoun()), balancerHolding(), serverHolding()}
-	for _, n := range []*noun{portNoun(), routerNoun(), subnetNoun(), networkNoun(), securityGroupNoun(), ruleNoun()} {
+	for _, n := range []*noun{volumeSnapshotNoun(), volumeNoun(), portNoun(), routerNoun(), subnetNoun(), networkNoun(), securityGroupNoun(), ruleNoun()} {
 		all = append(all, holdingOf(n))
 	}
 	return append(all, containerHolding(), imageHolding(), flavorHolding(), keypairHolding(), credentialOf(holdingOf(ec2Noun())), credentialHolding(), administered(userNoun()), administered(projectNoun()))
@@ -67,6 +67,9 @@ func rankOf(kind string) int {
 func holdingOf(n *noun) holding {
 	h := holding{kind: n.name, one: n.byID, remove: n.remove,
 		list: func(ctx context.Context, cl *client.Client) ([]client.Object, error) {
+			if !cl.Offers(n.api()) {
+				return nil, nil
+			}
 			return n.list(ctx, cl, n.ours(cl))
 		},
 		mark: func(o client.Object) string { return markOf(o).(string) },

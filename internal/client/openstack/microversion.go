@@ -39,6 +39,14 @@ const (
 	GroupRulesVersion = "2.64"
 	// HypervisorVersion is for hypervisors.
 	HypervisorVersion = "2.53"
+	// AttachmentTagVersion is for tagging a volume of a server.
+	AttachmentTagVersion = "2.49"
+	// AttachmentDeleteVersion is for deleting a volume with its server.
+	AttachmentDeleteVersion = "2.79"
+	// VolumeGrowVersion is for growing a volume that servers have.
+	VolumeGrowVersion = "3.42"
+	// VolumeMessageVersion is for what Cinder says of a failure.
+	VolumeMessageVersion = "3.5"
 )
 
 // A Use is a group of calls and the microversion that they need.
@@ -63,6 +71,10 @@ func Uses() []Use {
 		{Compute, "server groups with a soft policy", SoftGroupVersion, "it brought these policies"},
 		{Compute, "server groups with max_server_per_host", GroupRulesVersion, "it brought rules"},
 		{Compute, "hypervisors", HypervisorVersion, "ids that are unique, and pages; from 2.88 sizes are no longer in it"},
+		{Compute, "tags of a server's volumes", AttachmentTagVersion, "they are given when a volume is attached"},
+		{Compute, "volumes that are deleted with their server", AttachmentDeleteVersion, "it is said when a volume is attached"},
+		{BlockStorage, "volumes that grow while servers have them", VolumeGrowVersion, "growing is allowed then"},
+		{BlockStorage, "reasons of failures", VolumeMessageVersion, "the messages of one resource can be asked for"},
 	}
 }
 

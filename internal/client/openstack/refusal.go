@@ -22,7 +22,7 @@ import (
 
 // translate returns err, which a call to s ended with, as a fault:
 //
-//	400, 405, 406, 415, 422, 501   Invalid
+//	400, 405, 406, 415, 422, 501   Invalid; Conflict for a volume whose state doesn't allow it
 //	401, 403                       Denied; Quota where the text speaks of one; Unavailable for a token just renewed
 //	404, 410                       NotFound
 //	409, 423                       Conflict; Quota for OverQuota and used-up address ranges
@@ -101,6 +101,11 @@ func kindOf(status int, name, message string) fault.Kind {
 	switch status {
 	case http.StatusUnauthorized:
 		return fault.Denied
+	case http.StatusBadRequest:
+		// Cinder's way of saying that the state of a volume doesn't allow it now; Nova passes it on.
+		if strings.HasPrefix(message, "Invalid volume: ") || strings.HasPrefix(message, "Invalid snapshot: ") {
+			return fault.Conflict
+		}
 	case http.StatusForbidden:
 		if quota {
 			return fault.Quota
