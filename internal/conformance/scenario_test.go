@@ -318,7 +318,7 @@ func (s *scenario) globals() starlark.StringDict {
 		"fault": starlark.NewBuiltin("fault", func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 			var f lab.Fault
 			if err := starlark.UnpackArgs(b.Name(), args, kwargs, "service", &f.Service, "method", &f.Method, "path?", &f.Path, "status?", &f.Status, "count?", &f.Count,
-				"reset?", &f.Reset, "body?", &f.Body, "retry_after?", &f.RetryAfter, "effect?", &f.Effect, "hide_ms?", &f.HideMS, "expire?", &f.Expire, "skip?", &f.Skip); err != nil {
+				"reset?", &f.Reset, "body?", &f.Body, "retry_after?", &f.RetryAfter, "effect?", &f.Effect, "hide_ms?", &f.HideMS, "expire?", &f.Expire, "bytes?", &f.Bytes, "skip?", &f.Skip); err != nil {
 				return nil, err
 			}
 			id, err := s.cloud.Inject(f)

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha512"
 	"encoding/hex"
@@ -23,6 +24,7 @@ type imageOp struct {
 	args    imageArgs
 	mark    string
 	sent    sent
+	shared  []any // ids of the projects that it was shared with when it was looked at
 	glanced glanced
 }
 
@@ -51,7 +53,12 @@ func (o *imageOp) look(ctx context.Context) (effect.State, error) {
 	}
 	o.sent = sent{}
 	attrs := imageData(obj)
-	if attrs["sha256"] == "" && str(obj, "os_hash_algo") == "sha512" {
+	if o.args.Shared != nil {
+		if o.shared, err = imageMembers(ctx, cl, obj); err != nil {
+			return effect.State{}, err
+		}
+	}
+	if o.args.File.Path != "" && attrs["sha256"] == "" && str(obj, "os_hash_algo") == "sha512" {
 		// An adopted image: if Glance's digest is the file's, so is the content.
 		sum, err := sha512Of(o.args.File.Path)
 		if err != nil {
@@ -81,16 +88,34 @@ func sha512Of(path string) (string, error) {
 func (o *imageOp) fields() []field {
 	fs := []field{
 		{attr: "name", want: o.args.Name},
-		{attr: "sha256", key: imageDigest, want: o.args.File.SHA256, fixed: true},
 		{attr: "disk_format", want: o.args.DiskFormat, fixed: true},
 		{attr: "container_format", want: o.args.ContainerFormat, fixed: true},
 	}
+	if o.args.File.SHA256 != "" {
+		fs = append(fs, field{attr: "sha256", key: imageDigest, want: o.args.File.SHA256, fixed: true})
+	}
+	if !o.args.URL.Empty() {
+		fs = append(fs, field{attr: "source", key: imageSource, want: o.args.URL.Value(), fixed: true, equal: o.sameSource})
+	}
+	if o.args.SHA512 != "" {
+		want := strings.ToLower(o.args.SHA512)
+		fs = append(fs, field{attr: "sha512", want: want, fixed: true, equal: func(have any) bool { return have == "" || have == want }})
+	}
+	fs = append(fs, boolField("protected", "", o.args.Protected)...)
+	fs = append(fs, boolField("hidden", "os_hidden", o.args.Hidden)...)
+	fs = append(fs, listField("tags", "", o.args.Tags, true)...)
 	fs = append(fs, intField("min_disk", "", o.args.MinDisk)...)
 	fs = append(fs, intField("min_ram", "", o.args.MinRAM)...)
 	if o.args.Visibility != "" {
 		fs = append(fs, field{attr: "visibility", want: o.args.Visibility})
 	}
 	return fs
+}
+
+// sameSource reports whether an image was fetched from the URL. One that was
+// adopted counts if its content is as asked for.
+func (o *imageOp) sameSource(have any) bool {
+	return have == o.args.URL.Reveal() || have == "" && o.args.Adopt && o.args.SHA512 != ""
 }
 
 func (o *imageOp) Diff(st effect.State) (effect.Change, error) {
@@ -110,7 +135,7 @@ func (o *imageOp) Diff(st effect.State) (effect.Change, error) {
 		for _, f := range o.fields()[1:] {
 			fields = append(fields, effect.Field{Path: f.attr, New: f.want})
 		}
-		return fresh(effect.Create, append(fields, o.propertyDiff(nil)...)), nil
+		return fresh(effect.Create, append(append(fields, o.propertyDiff(nil)...), o.shareDiff(nil)...)), nil
 	}
 	obj := st.Raw.(client.Object)
 	status := str(obj, "status")
@@ -129,14 +154,18 @@ func (o *imageOp) Diff(st effect.State) (effect.Change, error) {
 		return effect.Change{}, fault.Hinted(fault.Failed, "reactivate or delete it, then run again", "%s (%s) is %s", target, str(obj, "id"), status)
 	}
 	change = append(change, o.propertyDiff(imageProperties(obj))...)
+	change = append(change, o.shareDiff(o.shared)...)
 	if len(change) == 0 {
 		return effect.Unchanged(), nil
 	}
 	c := effect.Change{Kind: effect.Update, Fields: change, After: after(target, names, st.Attrs, append(base[:1:1], differing(o.fields(), st.Attrs)...))}
-	c.After["properties"] = merged(imageProperties(obj), o.args.Properties)
+	c.After["properties"] = merged(o.kept(imageProperties(obj)), o.args.Properties)
 	if status != "active" {
-		c.After["size"] = effect.Unknown{Of: target.String() + " size"}
+		for _, name := range []string{"size", "sha512", "checksum"} {
+			c.After[name] = effect.Unknown{Of: target.String() + " " + name}
+		}
 		if status != "queued" {
+			c.After["created_at"] = effect.Unknown{Of: target.String() + " created_at"}
 			c.After["id"] = effect.Unknown{Of: target.String() + " id"} // an upload that hangs makes another
 		}
 	}
@@ -149,7 +178,30 @@ func (o *imageOp) propertyDiff(have map[string]any) []effect.Field {
 		f.Path = "properties." + f.Path
 		out = append(out, f)
 	}
+	for _, k := range o.surplus(have) {
+		out = append(out, effect.Field{Path: "properties." + k, Old: have[k]})
+	}
 	return out
+}
+
+// surplus returns the properties that aren't wanted, if they are to be exact.
+func (o *imageOp) surplus(have map[string]any) []string {
+	var out []string
+	for k := range have {
+		if _, wanted := o.args.Properties[k]; o.args.Exact && !wanted {
+			out = append(out, k)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// kept returns the properties that stay.
+func (o *imageOp) kept(have map[string]any) map[string]any {
+	for _, k := range o.surplus(have) {
+		delete(have, k)
+	}
+	return have
 }
 
 func (o *imageOp) Apply(ctx context.Context, c effect.Change) (effect.State, error) {
@@ -158,6 +210,11 @@ func (o *imageOp) Apply(ctx context.Context, c effect.Change) (effect.State, err
 		return effect.State{}, err
 	}
 	obj, _ := c.Before.Raw.(client.Object)
+	if !o.args.URL.Empty() && (c.Kind != effect.Update || str(obj, "status") == "queued") {
+		if err := importable(ctx, cl); err != nil {
+			return effect.State{}, err
+		}
+	}
 	switch c.Kind {
 	case effect.Replace:
 		if err := removeImage(ctx, o.cloud, cl, str(obj, "id")); err != nil {
@@ -176,15 +233,25 @@ func (o *imageOp) Apply(ctx context.Context, c effect.Change) (effect.State, err
 	}
 	id := str(obj, "id")
 	if str(obj, "status") == "queued" {
-		if err := o.upload(ctx, cl, id); err != nil {
+		fill := o.upload
+		if !o.args.URL.Empty() {
+			fill = o.fetchInto
+		}
+		if err := fill(ctx, cl, id); err != nil {
 			return effect.State{}, err
 		}
 	}
 	if obj, err = o.awaitActive(ctx, cl, id); err != nil {
 		return effect.State{}, err
 	}
+	if err := o.genuine(ctx, cl, obj); err != nil {
+		return effect.State{}, err
+	}
+	if err := o.share(ctx, cl, obj); err != nil {
+		return effect.State{}, err
+	}
 	attrs := imageData(obj)
-	if attrs["sha256"] == "" {
+	if attrs["sha256"] == "" && o.args.File.SHA256 != "" {
 		attrs["sha256"] = o.args.File.SHA256 // an adopted image, whose content was compared
 	}
 	return effect.State{Exists: true, Attrs: attrs, Raw: obj}, nil
@@ -193,7 +260,13 @@ func (o *imageOp) Apply(ctx context.Context, c effect.Change) (effect.State, err
 func (o *imageOp) create(ctx context.Context, cl *client.Client) (client.Object, error) {
 	body := client.Object{imageMark: o.mark}
 	for _, f := range o.fields() {
-		f.put(body)
+		switch f.attr {
+		case "sha512": // the cloud makes it
+		case "source":
+			body[imageSource] = o.args.URL.Reveal()
+		default:
+			f.put(body)
+		}
 	}
 	for k, v := range o.args.Properties {
 		body[k] = v.Reveal()
@@ -212,6 +285,9 @@ const hanging = 5
 // is made anew.
 func (o *imageOp) unstuck(ctx context.Context, cl *client.Client, obj client.Object) (client.Object, error) {
 	id := str(obj, "id")
+	if !o.args.URL.Empty() && str(obj, "status") == "importing" {
+		return obj, nil // Glance goes on with that by itself
+	}
 	for try := 0; str(obj, "status") != "active" && str(obj, "status") != "queued"; try++ {
 		if try == hanging {
 			effect.Progressf(ctx, "an earlier upload of image %s hangs: it is made anew", o.args.Name)
@@ -231,6 +307,9 @@ func (o *imageOp) unstuck(ctx context.Context, cl *client.Client, obj client.Obj
 	return obj, nil
 }
 
+// pointer writes a name as part of a JSON pointer.
+func pointer(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
+
 // patch changes what differs, as a JSON patch.
 func (o *imageOp) patch(ctx context.Context, cl *client.Client, obj client.Object) error {
 	var ops []any
@@ -239,17 +318,19 @@ func (o *imageOp) patch(ctx context.Context, cl *client.Client, obj client.Objec
 		if _, there := obj[key]; there {
 			op = "replace"
 		}
-		path := "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-		ops = append(ops, client.Object{"op": op, "path": path, "value": value})
+		ops = append(ops, client.Object{"op": op, "path": "/" + pointer(key), "value": value})
 	}
 	have := imageData(obj)
 	for _, f := range o.fields() {
 		if !f.fixed && !f.same(have[f.attr]) {
-			add(f.attr, f.want)
+			add(cmp.Or(f.key, f.attr), f.want)
 		}
 	}
 	for _, f := range effect.Compare(merged(nil, o.args.Properties), imageProperties(obj)) {
 		add(f.Path, o.args.Properties[f.Path].Reveal())
+	}
+	for _, k := range o.surplus(imageProperties(obj)) {
+		ops = append(ops, client.Object{"op": "remove", "path": "/" + pointer(k)})
 	}
 	if len(ops) == 0 {
 		return nil

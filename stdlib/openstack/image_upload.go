@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"crypto/md5"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
@@ -33,7 +35,9 @@ func (o *imageOp) upload(ctx context.Context, cl *client.Client, id string) erro
 	uctx, cancel := context.WithTimeoutCause(ctx, o.args.Timeout,
 		fault.Hinted(fault.Timeout, "give it more time with timeout", "uploading %s took more than %s", o.args.Name, o.args.Timeout))
 	defer cancel()
-	r := &upload{file: f, size: info.Size(), ctx: ctx, name: o.args.Name}
+	uctx, stalled := context.WithCancelCause(uctx)
+	r := &upload{file: f, size: info.Size(), ctx: ctx, name: o.args.Name, stall: o.args.Stall, stalled: stalled}
+	defer r.end()
 	if err := r.rewind(); err != nil {
 		return err
 	}
@@ -44,7 +48,7 @@ func (o *imageOp) upload(ctx context.Context, cl *client.Client, id string) erro
 	var wrong error
 	if got := hex.EncodeToString(r.sha256.Sum(nil)); got != o.args.File.SHA256 {
 		wrong = fault.Hinted(fault.Untrusted, "the file changed since it was fetched: fetch it again", "%s has sha256 %s, not %s", o.args.File.Path, got, o.args.File.SHA256)
-	} else if wrong, err = o.received(ctx, cl, id, hex.EncodeToString(r.sha512.Sum(nil))); err != nil {
+	} else if wrong, err = o.received(ctx, cl, id, r); err != nil {
 		return err
 	}
 	if wrong == nil {
@@ -57,15 +61,27 @@ func (o *imageOp) upload(ctx context.Context, cl *client.Client, id string) erro
 }
 
 // received returns what is wrong with what Glance received.
-func (o *imageOp) received(ctx context.Context, cl *client.Client, id, sent string) (wrong, err error) {
+func (o *imageOp) received(ctx context.Context, cl *client.Client, id string, sent *upload) (wrong, err error) {
 	obj, err := o.awaitActive(ctx, cl, id)
 	if err != nil {
 		return nil, err
 	}
-	if got := str(obj, "os_hash_value"); str(obj, "os_hash_algo") == "sha512" && got != sent {
-		return fault.Hinted(fault.Untrusted, "something between here and Glance changes data", "image %s (%s) has sha512 %s; %s was sent", o.args.Name, id, got, sent), nil
+	sum, got, algorithm := sent.sha512, str(obj, "os_hash_value"), str(obj, "os_hash_algo")
+	if algorithm != "sha512" { // an old cloud, or one that digests otherwise
+		sum, got, algorithm = sent.md5, str(obj, "checksum"), "md5"
+	}
+	if size, known := obj["size"].(int64); known && size != sent.done {
+		return altered(o.args.Name, id, "%d bytes; %d were sent", size, sent.done), nil
+	}
+	if want := hex.EncodeToString(sum.Sum(nil)); got != "" && got != want {
+		return altered(o.args.Name, id, "%s %s; %s was sent", algorithm, got, want), nil
 	}
 	return nil, nil
+}
+
+// altered is the error for an image that isn't what was sent.
+func altered(name, id, format string, args ...any) error {
+	return fault.Hinted(fault.Untrusted, "something between here and Glance changes data", "image %s (%s) has %s", name, id, fmt.Sprintf(format, args...))
 }
 
 // An upload reads a file, digests what is read and reports how far it is.
@@ -73,9 +89,47 @@ type upload struct {
 	file           io.ReadSeeker
 	size, done     int64
 	sha256, sha512 hash.Hash
+	md5            hash.Hash
 	ctx            context.Context // whose progress is reported
 	name           string
 	reported       time.Time
+
+	stall   time.Duration // how long nothing may be read; 0 means any time
+	stalled func(error)   // ends the upload
+	mu      sync.Mutex    // for watch: the transport may read on when the call has ended
+	watch   *time.Timer
+	over    bool
+}
+
+// moved notes that something was read, which the cloud therefore takes.
+func (u *upload) moved() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.over || u.stall <= 0:
+	case u.done >= u.size:
+		u.stop() // the cloud may take its time to store it
+	case u.watch == nil:
+		u.watch = time.AfterFunc(u.stall, func() {
+			u.stalled(fault.Hinted(fault.Unavailable, "stall gives it more time", "the cloud took nothing of image %s for %s", u.name, u.stall))
+		})
+	default:
+		u.watch.Reset(u.stall)
+	}
+}
+
+// end stops watching for good.
+func (u *upload) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = true
+	u.stop()
+}
+
+func (u *upload) stop() {
+	if u.watch != nil {
+		u.watch.Stop()
+	}
 }
 
 func (u *upload) rewind() error {
@@ -87,7 +141,9 @@ func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.file.Read(p)
 	u.sha256.Write(p[:n]) // a hash never fails
 	u.sha512.Write(p[:n])
+	u.md5.Write(p[:n])
 	u.done += int64(n)
+	u.moved()
 	if u.size < reportedSize {
 		return n, err
 	}
@@ -115,6 +171,6 @@ func (u *upload) Seek(offset int64, whence int) (int64, error) {
 	if offset != 0 || whence != io.SeekStart {
 		return 0, fmt.Errorf("an upload can only begin again")
 	}
-	u.done, u.sha256, u.sha512 = 0, sha256.New(), sha512.New()
+	u.done, u.sha256, u.sha512, u.md5 = 0, sha256.New(), sha512.New(), md5.New()
 	return u.file.Seek(0, io.SeekStart)
 }

@@ -383,19 +383,27 @@ class Cloud:
     class image:
         """A disk that servers boot from."""
 
-        def ensure(self, name: str, file: Any, *, disk_format: str = "qcow2", container_format: str = "bare", min_disk: int = None, min_ram: int = None, visibility: str = "", properties: dict[str, str] = {}, timeout: str = "1h", adopt: bool = False, replace: bool = False) -> "openstack.image":
-            """Make an image be there whose content is the file's. It is uploaded once: its SHA-256 is kept as a property, and what the cloud received is compared with what was sent. An upload that broke off is begun anew on the same image.
+        def ensure(self, name: str, *, file: Any = None, url: str = None, sha512: str = "", disk_format: str = "qcow2", container_format: str = "bare", min_disk: int = None, min_ram: int = None, visibility: str = "", properties: dict[str, str] = {}, exact: bool = False, tags: list[str] = [], protected: bool = None, hidden: bool = None, shared_with: list[str] = [], timeout: str = "1h", stall: str = "2m", adopt: bool = False, replace: bool = False) -> "openstack.image":
+            """Make an image be there whose content is the file's, or lies at a URL. A file is uploaded once: its SHA-256 is kept as a property, and what the cloud received is compared with what was sent, by size and digest. An upload that broke off is begun anew on the same image, since Glance can't append to one.
             
             Args:
               name: The name.
               file: What artifact.fetch returned. Its digest decides whether it is uploaded.
+              url: Where the cloud fetches the image from itself, in place of file; not every cloud does. It is kept with the image. Can't be changed.
+              sha512: SHA-512 that the content must have, in hex: with url it is compared with what the cloud received. Can't be changed.
               disk_format: Format of the file: qcow2, raw, vmdk, ... Can't be changed.
               container_format: Mostly bare. Can't be changed.
               min_disk: Smallest root disk in GiB.
               min_ram: Least memory in MiB.
               visibility: private, shared, community, or public, which is for administrators. Default: the cloud's.
               properties: Properties to have, such as hw_machine_type; others stay.
+              exact: Remove properties, and end sharing, that isn't given.
+              tags: Its tags; [] removes them.
+              protected: Whether it can't be deleted.
+              hidden: Whether lists leave it out, as for a version that is kept for old servers.
+              shared_with: Ids of projects to share it with; others stay. They have to accept it.
               timeout: How long the upload may take.
+              stall: How long the cloud may take nothing of an upload.
               adopt: Take over an image of that name that lacks this recipe's mark, if its content is the file's.
               replace: Where the content or what can't be changed differs, delete the image and make it anew.
             
@@ -412,7 +420,7 @@ class Cloud:
             ...
 
         def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.image]":
-            """Return the images that the project may use.
+            """Return the images that the project may use, the newest first. Those that are hidden are listed with filters = {"os_hidden": "true"}.
             
             Args:
               name: Only those of this name.
@@ -432,6 +440,17 @@ class Cloud:
               recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
             
             Returns: None"""
+            ...
+
+        def wait(self, name: str, *, status: str = "", timeout: str = "10m") -> "openstack.image":
+            """Wait until the image of that name or id can be used, or has a status. One that failed isn't waited for, unless that is what is asked for.
+            
+            Args:
+              name: The name, or the id. It needn't be there yet.
+              status: The status to wait for, or several with commas between them. Default: one in which it can be used.
+              timeout: How long to wait.
+            
+            Returns: openstack.image"""
             ...
 
     class flavor:
@@ -625,6 +644,206 @@ class Cloud:
               timeout: How long to wait.
             
             Returns: openstack.server"""
+            ...
+
+    class volume:
+        """A block device that servers can have: Cinder's."""
+
+        def ensure(self, name: str, *, size: int = None, type: str = None, availability_zone: str = None, image: Any = None, snapshot: Any = None, source: Any = None, bootable: bool = None, readonly: bool = None, metadata: dict[str, str] = {}, exact: bool = False, migration_policy: str = "never", timeout: str = "10m", adopt: bool = False, replace: bool = False) -> "openstack.volume":
+            """Make a volume be there with the given settings, and wait until it is. What isn't given isn't compared. It grows to a larger size; a smaller one is an error, as is whatever else can't be changed.
+            
+            Args:
+              name: The name.
+              size: Size in GiB. It can grow later, also while servers have it. Default: that of what it is made from.
+              type: Name of the volume type. Default: the cloud's.
+              availability_zone: Where to make it. Can't be changed.
+              image: Image to make it from; a name works too. Can't be changed.
+              snapshot: Snapshot to make it from; a name works too. Can't be changed.
+              source: Volume to copy; a name works too. Can't be changed.
+              bootable: Whether servers may boot from it. Default: if it is made from an image.
+              readonly: Whether servers get it for reading only. It can be changed while no server has it.
+              metadata: Metadata to have; other keys stay.
+              exact: Remove metadata that isn't given.
+              migration_policy: What another type may cost: never, or on-demand to let Cinder copy the data to another backend.
+              timeout: How long each step may take: making, growing, changing the type.
+              adopt: Take over a volume of that name that lacks this recipe's mark.
+              replace: Where what can't be changed differs, delete the volume with its data and make it anew.
+            
+            Returns: openstack.volume"""
+            ...
+
+        def get(self, name: str) -> "openstack.volume or None":
+            """Return the volume of that name or id, or None. Of several with one name, that of the login's own project is meant.
+            
+            Args:
+              name: The name, or the id.
+            
+            Returns: openstack.volume or None"""
+            ...
+
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.volume]":
+            """Return the volumes that the login may see, sorted as the cloud gives them.
+            
+            Args:
+              name: Only those of this name.
+              mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
+            
+            Returns: list[openstack.volume]"""
+            ...
+
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
+            """Delete the volume of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
+            
+            Args:
+              name: The name that it was ensured with.
+              adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
+            
+            Returns: None"""
+            ...
+
+        def wait(self, name: str, *, status: str = "", timeout: str = "10m") -> "openstack.volume":
+            """Wait until the volume of that name or id can be used, or has a status. One that failed isn't waited for, unless that is what is asked for.
+            
+            Args:
+              name: The name, or the id. It needn't be there yet.
+              status: The status to wait for, or several with commas between them. Default: one in which it can be used.
+              timeout: How long to wait.
+            
+            Returns: openstack.volume"""
+            ...
+
+    class volume_attachment:
+        """A volume that a server has."""
+
+        def ensure(self, server: Any, volume: Any, *, device: str = "", tag: str = "", delete_with_server: bool = None, timeout: str = "5m") -> "openstack.volume_attachment":
+            """Make a server have a volume, and wait until it does. A volume that another server has is refused with that server's name, unless the volume's type lets several have it.
+            
+            Args:
+              server: The server; a name works too.
+              volume: The volume; a name works too.
+              device: What to call it on the server, such as /dev/vdb: a wish, which most hypervisors don't grant, and which isn't compared. Default: the next that is free.
+              tag: A tag by which the server finds it in its metadata. It isn't compared.
+              delete_with_server: Whether the volume is deleted with the server. Default: False.
+              timeout: How long it may take.
+            
+            Returns: openstack.volume_attachment"""
+            ...
+
+        def get(self, server: Any, volume: Any) -> "openstack.volume_attachment or None":
+            """Return how a server has a volume, or None if it doesn't.
+            
+            Args:
+              server: The server; a name works too.
+              volume: The volume; a name works too.
+            
+            Returns: openstack.volume_attachment or None"""
+            ...
+
+        def list(self, server: Any) -> "list[openstack.volume_attachment]":
+            """Return the volumes that a server has, by device.
+            
+            Args:
+              server: The server; a name works too.
+            
+            Returns: list[openstack.volume_attachment]"""
+            ...
+
+        def delete(self, server: Any, volume: Any) -> "None":
+            """Take a volume from a server, and wait until it is free. That the server doesn't have it, or isn't there, is no error.
+            
+            Args:
+              server: The server; a name works too.
+              volume: The volume; a name works too.
+            
+            Returns: None"""
+            ...
+
+    class volume_snapshot:
+        """A copy of a volume as it was at one time."""
+
+        def ensure(self, name: str, volume: Any, *, metadata: dict[str, str] = {}, exact: bool = False, timeout: str = "10m", adopt: bool = False, replace: bool = False) -> "openstack.volume_snapshot":
+            """Make a snapshot of that name be there, and wait until it is. One that is there stays as it is, however the volume has changed since: put into the name what makes the difference. A volume that servers have is copied as if they had lost power.
+            
+            Args:
+              name: The name.
+              volume: The volume to keep a copy of as it is now; a name works too. Can't be changed.
+              metadata: Metadata to have; other keys stay.
+              exact: Remove metadata that isn't given.
+              timeout: How long making it may take.
+              adopt: Take over a snapshot of that name that lacks this recipe's mark.
+              replace: Where what can't be changed differs, delete the snapshot and make it anew.
+            
+            Returns: openstack.volume_snapshot"""
+            ...
+
+        def get(self, name: str) -> "openstack.volume_snapshot or None":
+            """Return the volume snapshot of that name or id, or None. Of several with one name, that of the login's own project is meant.
+            
+            Args:
+              name: The name, or the id.
+            
+            Returns: openstack.volume_snapshot or None"""
+            ...
+
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.volume_snapshot]":
+            """Return the volume snapshots that the login may see, sorted as the cloud gives them.
+            
+            Args:
+              name: Only those of this name.
+              mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
+            
+            Returns: list[openstack.volume_snapshot]"""
+            ...
+
+        def delete(self, name: str, *, adopt: bool = False, recipe: str = "") -> "None":
+            """Delete the volume snapshot of that name and wait until it is gone. That there is none is no error; one that isn't this recipe's is refused.
+            
+            Args:
+              name: The name that it was ensured with.
+              adopt: Delete it even if it lacks this recipe's owner mark.
+              recipe: Path of the recipe that made it, such as "spoke", and whose owner mark it bears. Default: this one.
+            
+            Returns: None"""
+            ...
+
+        def wait(self, name: str, *, status: str = "", timeout: str = "10m") -> "openstack.volume_snapshot":
+            """Wait until the volume snapshot of that name or id can be used, or has a status. One that failed isn't waited for, unless that is what is asked for.
+            
+            Args:
+              name: The name, or the id. It needn't be there yet.
+              status: The status to wait for, or several with commas between them. Default: one in which it can be used.
+              timeout: How long to wait.
+            
+            Returns: openstack.volume_snapshot"""
+            ...
+
+    class volume_type:
+        """A kind of volume that the cloud offers."""
+
+        def get(self, name: str) -> "openstack.volume_type or None":
+            """Return the volume type of that name or id, or None. Of several with one name, that of the login's own project is meant.
+            
+            Args:
+              name: The name, or the id.
+            
+            Returns: openstack.volume_type or None"""
+            ...
+
+        def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.volume_type]":
+            """Return the volume types that the login may see, sorted as the cloud gives them.
+            
+            Args:
+              name: Only those of this name.
+              mark: Only those whose owner mark begins so, such as "gsrun:lab/gateway/".
+              tags: Only those that have all of these tags.
+              filters: Further filters, as the API takes them in its query, such as {"status": "ACTIVE"}.
+            
+            Returns: list[openstack.volume_type]"""
             ...
 
     class server_group:

@@ -114,7 +114,13 @@ func imageHolding() holding {
 			if cl.Project() != "" {
 				q.Set("owner", cl.Project())
 			}
-			return listImages(ctx, cl, q)
+			all, err := listImages(ctx, cl, q)
+			if err != nil {
+				return nil, err
+			}
+			q.Set("os_hidden", "true")
+			hidden, err := listImages(ctx, cl, q)
+			return append(all, hidden...), err
 		},
 		mark: func(o client.Object) string { return str(o, imageMark) },
 		remove: func(ctx context.Context, c *Cloud, cl *client.Client, obj client.Object) error {

@@ -145,7 +145,7 @@ func apiMessage(body []byte) (name, message string) {
 	if err := json.Unmarshal(body, &obj); err == nil {
 		for _, key := range []string{"message", "faultstring"} {
 			if s, ok := obj[key].(string); ok {
-				return "", clip(s)
+				return "", plain(s) // Glance puts what is for a page into it
 			}
 		}
 		for _, v := range obj {
@@ -164,8 +164,11 @@ func apiMessage(body []byte) (name, message string) {
 		}
 		return name, clip(message)
 	}
-	return "", clip(html.UnescapeString(htmlTag.ReplaceAllString(string(body), " ")))
+	return "", plain(string(body))
 }
+
+// plain makes a page, or a part of one, a message.
+func plain(s string) string { return clip(html.UnescapeString(htmlTag.ReplaceAllString(s, " "))) }
 
 // clip makes a message one line of bearable length.
 func clip(s string) string {

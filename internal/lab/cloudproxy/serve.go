@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"git.vanillacore.net/govstack/gsrun/internal/lab/inject"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
 )
 
@@ -160,6 +161,9 @@ func (p *Proxy) send(c *call) (*reply, error) {
 	body := io.Reader(bytes.NewReader(c.body))
 	if c.streams {
 		body = c.http.Body
+		if c.fault != nil {
+			body = inject.Cut(c.http.Body, c.fault.Bytes)
+		}
 	}
 	// A request that the client has given up is finished all the same, as the cloud itself would do.
 	req, err := http.NewRequestWithContext(p.life, c.http.Method, address.String(), body)

@@ -29,6 +29,9 @@ type Config struct {
 	Flavors []Flavor
 	// Images exist from the start. Default: a tiny public image named "lab-tiny".
 	Images []Image
+	// ImportMethods are how Glance imports images: glance-direct and web-download are simulated. Default:
+	// glance-direct. What is downloaded has to lie on loopback.
+	ImportMethods []string
 	// VolumeTypes exist from the start; the first is the default. Default: fake and __DEFAULT__.
 	VolumeTypes []VolumeType
 	// Zones are the availability zones; each has one hypervisor. Default az1 and az2.
@@ -144,6 +147,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.Images == nil {
 		cfg.Images = []Image{{Name: "lab-tiny", Data: []byte("a tiny image of the lab\n"), DiskFormat: "raw"}}
+	}
+	if cfg.ImportMethods == nil {
+		cfg.ImportMethods = []string{"glance-direct"}
 	}
 	if len(cfg.VolumeTypes) == 0 {
 		cfg.VolumeTypes = []VolumeType{{Name: "fake"}, {Name: "__DEFAULT__", Description: "Default Volume Type"}}

@@ -29,6 +29,7 @@ type Fault struct {
 	Quota      bool   `json:"quota,omitempty" doc:"answer as if a quota were used up"`
 	Effect     bool   `json:"effect,omitempty" doc:"the request takes effect before status is answered"`
 	Reset      string `json:"reset,omitempty" doc:"before or after: when the connection is reset, seen from the effect"`
+	Bytes      int    `json:"bytes,omitempty" doc:"the connection is reset once so many bytes of the body have come"`
 	DelayMS    int    `json:"delay_ms,omitempty" doc:"wait before anything else"`
 	HideMS     int    `json:"hide_ms,omitempty" doc:"what the request creates isn't listed for so long"`
 	Expire     bool   `json:"expire,omitempty" doc:"the request's token expires before it is looked at"`
@@ -76,14 +77,14 @@ func (s *FaultSet) Inject(f Fault) (string, error) {
 		return "", fmt.Errorf("a fault's service is one of %s, not %q", strings.Join(s.services, ", "), f.Service)
 	}
 	if !f.does() {
-		return "", errors.New("the fault does nothing: give status, quota, reset, delay_ms, hide_ms, expire or outcome")
+		return "", errors.New("the fault does nothing: give status, quota, reset, bytes, delay_ms, hide_ms, expire or outcome")
 	}
 	return s.set.Add(f), nil
 }
 
 // does reports whether the fault makes any difference.
 func (f *Fault) does() bool {
-	return f.Status != 0 || f.Quota || f.Reset != "" || f.DelayMS != 0 || f.HideMS != 0 || f.Expire || f.Outcome != ""
+	return f.Status != 0 || f.Quota || f.Reset != "" || f.Bytes > 0 || f.DelayMS != 0 || f.HideMS != 0 || f.Expire || f.Outcome != ""
 }
 
 // Faults lists the faults with their hits.

@@ -18,8 +18,9 @@ type image struct {
 	tags                        []string
 	props                       map[string]string
 	title                       any // the name: nil or a string
-	data                        []byte
+	data, staged                []byte
 	md5, sha512                 string
+	members                     []*imageMember
 	created, updated            time.Time
 }
 
@@ -27,9 +28,12 @@ func newImages() images { return images{all: map[string]*image{}} }
 
 func (m *image) name() string { return text(m.title) }
 
+// ownedBy tells whether a caller may change the image.
+func (m *image) ownedBy(t *token) bool { return t.admin || m.owner == t.projectID() }
+
 // visibleTo tells whether a caller may read the image by its id.
 func (m *image) visibleTo(t *token) bool {
-	return t.admin || m.visibility == "public" || m.visibility == "community" || t.project != nil && m.owner == t.project.id
+	return m.ownedBy(t) || m.visibility == "public" || m.visibility == "community" || m.visibility == "shared" && m.member(t.projectID()) != nil
 }
 
 func (c *Cloud) seedImages() {
@@ -70,13 +74,20 @@ func imageRoutes() []route {
 		{method: "PUT", pattern: "/v2/images/{id}/tags/{tag}", handle: (*Cloud).imageTagAdd},
 		{method: "DELETE", pattern: "/v2/images/{id}/tags/{tag}", handle: (*Cloud).imageTagRemove},
 		{method: "POST", pattern: "/v2/images/{id}/actions/{action}", handle: (*Cloud).imageAction},
+		{method: "PUT", pattern: "/v2/images/{id}/stage", handle: (*Cloud).imageStage, streams: true},
+		{method: "POST", pattern: "/v2/images/{id}/import", handle: (*Cloud).imageImport},
+		{method: "GET", pattern: "/v2/images/{id}/members", handle: (*Cloud).imageMemberList},
+		{method: "POST", pattern: "/v2/images/{id}/members", handle: (*Cloud).imageMemberAdd},
+		{method: "GET", pattern: "/v2/images/{id}/members/{member}", handle: (*Cloud).imageMemberShow},
+		{method: "PUT", pattern: "/v2/images/{id}/members/{member}", handle: (*Cloud).imageMemberUpdate},
+		{method: "DELETE", pattern: "/v2/images/{id}/members/{member}", handle: (*Cloud).imageMemberRemove},
 		{method: "GET", pattern: "/v2/info/import", handle: (*Cloud).importInfo},
 	}
 }
 
 func (c *Cloud) imageVersions(r *request) (answer, error) {
 	out := []any{}
-	for i, id := range []string{"v2.15", "v2.13", "v2.12", "v2.11", "v2.10", "v2.9", "v2.7", "v2.6", "v2.5", "v2.4", "v2.3", "v2.2", "v2.1", "v2.0"} {
+	for i, id := range []string{"v2.15", "v2.9", "v2.7", "v2.6", "v2.5", "v2.4", "v2.3", "v2.2", "v2.1", "v2.0"} {
 		status := "SUPPORTED"
 		if i == 0 {
 			status = "CURRENT"
@@ -116,7 +127,7 @@ func (c *Cloud) findImage(r *request, action string, write bool) (*image, error)
 	if m == nil || !m.visibleTo(r.token) {
 		return nil, refuse(404, "No image found with ID %s", r.arg("id"))
 	}
-	if write && !r.token.admin && m.owner != r.token.project.id {
+	if write && !m.ownedBy(r.token) {
 		return nil, refuse(403, "You are not authorized to complete %s action.", action)
 	}
 	return m, nil
@@ -170,7 +181,7 @@ func (c *Cloud) imageTagRemove(r *request) (answer, error) {
 			return noContent()
 		}
 	}
-	return answer{}, refuse(404, "Failed to find tag %s to delete from image %s.", r.arg("tag"), m.id)
+	return answer{}, refuse(404, "The resource could not be found.")
 }
 
 func (c *Cloud) imageAction(r *request) (answer, error) {
@@ -192,8 +203,4 @@ func (c *Cloud) imageAction(r *request) (answer, error) {
 		return answer{}, refuse(404, "The resource could not be found.")
 	}
 	return noContent()
-}
-
-func (c *Cloud) importInfo(*request) (answer, error) {
-	return ok(doc{"import-methods": doc{"description": "Import methods available.", "type": "array", "value": []any{}}})
 }

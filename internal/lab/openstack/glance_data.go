@@ -60,7 +60,7 @@ func (c *Cloud) beginUpload(r *request) (*image, error) {
 		return nil, err
 	}
 	if kind := r.http.Header.Get("Content-Type"); kind != "application/octet-stream" {
-		return nil, refuse(415, "Invalid content type %s", kind)
+		return nil, refuse(415, "The request media type %s is not supported by this server.", kind)
 	}
 	m, err := c.findImage(r, "upload_image", true)
 	if err != nil {

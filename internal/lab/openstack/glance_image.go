@@ -1,7 +1,9 @@
 package openstack
 
 import (
+	"cmp"
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"slices"
 	"sort"
@@ -13,9 +15,26 @@ import (
 var readOnlyImage = []string{"created_at", "updated_at", "status", "checksum", "os_hash_algo", "os_hash_value", "size", "virtual_size",
 	"direct_url", "self", "file", "schema", "id", "owner", "stores", "locations"}
 
-var diskFormats = []string{"ami", "ari", "aki", "vhd", "vhdx", "vmdk", "raw", "qcow2", "vdi", "iso", "ploop"}
-
-var containerFormats = []string{"ami", "ari", "aki", "bare", "ovf", "ova", "docker", "compressed"}
+// imageSchema is what an attribute must look like; all others are properties.
+func imageSchema(key string) *schema {
+	switch key {
+	case "name":
+		return &schema{types: []string{"null", "string"}, maxLen: 255}
+	case "visibility":
+		return &schema{enum: []any{"community", "public", "private", "shared"}}
+	case "protected", "os_hidden":
+		return &schema{types: []string{"boolean"}}
+	case "min_disk", "min_ram":
+		return &schema{types: []string{"integer"}}
+	case "disk_format":
+		return &schema{enum: []any{nil, "ami", "ari", "aki", "vhd", "vhdx", "vmdk", "raw", "qcow2", "vdi", "iso", "ploop"}}
+	case "container_format":
+		return &schema{enum: []any{nil, "ami", "ari", "aki", "bare", "ovf", "ova", "docker", "compressed"}}
+	case "tags":
+		return &schema{types: []string{"array"}, any: []*schema{{each: &schema{types: []string{"string"}, maxLen: 255}}}}
+	}
+	return &schema{types: []string{"string"}}
+}
 
 func (m *image) setTags(tags []string) {
 	slices.Sort(tags)
@@ -24,67 +43,54 @@ func (m *image) setTags(tags []string) {
 
 // set changes one attribute or property; the error is Glance's.
 func (m *image) set(r *request, key string, v any) error {
-	wrong := func() error {
-		return refuse(400, "Provided object does not match schema 'image': '%s' is no valid %s.", text(v), key)
+	if key == "locations" {
+		return refuse(403, "Attribute 'locations' is reserved.")
 	}
 	if slices.Contains(readOnlyImage, key) {
 		return refuse(403, "Attribute '%s' is read-only.", key)
 	}
-	valid := true
+	if len(key) > 255 {
+		return refuse(400, "Custom property should not be greater than 255 characters.")
+	}
+	if why := imageSchema(key).fault(v); why != "" {
+		return refuse(400, "Provided object does not match schema 'image': %s", why)
+	}
 	switch key {
 	case "name":
-		_, isText := v.(string)
-		valid = isText || v == nil
-		if valid {
-			m.title = v
-		}
+		m.title = v
 	case "visibility":
-		s, _ := v.(string)
-		if valid = slices.Contains([]string{"public", "private", "shared", "community"}, s); valid {
-			if s == "public" && !r.token.admin {
-				return refuse(403, "You are not authorized to complete publicize_image action.")
-			}
-			m.visibility = s
+		if v == "public" && !r.token.admin {
+			return refuse(403, "You are not authorized to complete publicize_image action.")
 		}
+		m.visibility = text(v)
 	case "protected":
-		m.protected, valid = v.(bool)
+		m.protected = v == true
 	case "os_hidden":
-		m.hidden, valid = v.(bool)
+		m.hidden = v == true
 	case "min_disk", "min_ram":
-		var n int
-		n, valid = integer(v)
-		if valid = valid && n >= 0; valid && key == "min_disk" {
+		n, _ := integer(v)
+		if n < 0 {
+			return refuse(400, "Invalid value '%d' for parameter '%s': Cannot be a negative value", n, key)
+		}
+		if key == "min_disk" {
 			m.minDisk = n
-		} else if valid {
+		} else {
 			m.minRAM = n
 		}
 	case "disk_format", "container_format":
 		if m.status != "queued" {
 			return refuse(403, "Attribute %s can be only replaced for a queued image.", key)
 		}
-		known := diskFormats
-		if key == "container_format" {
-			known = containerFormats
-		}
-		s, _ := v.(string)
-		if valid = v == nil || slices.Contains(known, s); valid && key == "disk_format" {
+		if key == "disk_format" {
 			m.diskFormat = v
-		} else if valid {
+		} else {
 			m.containerFormat = v
 		}
 	case "tags":
-		var tags []string
-		if tags, valid = texts(v); valid {
-			m.setTags(tags)
-		}
+		tags, _ := texts(v)
+		m.setTags(tags)
 	default:
-		var s string
-		if s, valid = v.(string); valid {
-			m.props[key] = s
-		}
-	}
-	if !valid {
-		return wrong()
+		m.props[key] = text(v)
 	}
 	return nil
 }
@@ -123,14 +129,14 @@ func (c *Cloud) imageCreate(r *request) (answer, error) {
 	c.image.all[m.id] = m
 	c.conceal(r, "image", m.id)
 	a, _ := created(imageDoc(m))
-	a.header = map[string][]string{"Location": {r.base + "/image/v2/images/" + m.id}}
+	a.header = http.Header{"Location": {r.base + "/image/v2/images/" + m.id}, "Openstack-Image-Import-Methods": {strings.Join(c.cfg.ImportMethods, ",")}}
 	return a, nil
 }
 
 func (c *Cloud) imagePatch(r *request) (answer, error) {
 	kind := r.http.Header.Get("Content-Type")
 	if !strings.HasPrefix(kind, "application/openstack-images-v2") || !strings.HasSuffix(kind, "-json-patch") {
-		return answer{}, refuse(415, "Unsupported Content-Type. Accepted: application/openstack-images-v2.0-json-patch, application/openstack-images-v2.1-json-patch")
+		return answer{}, refuse(415, "The request media type %s is not supported by this server.", kind)
 	}
 	m, err := c.findImage(r, "modify_image", true)
 	if err != nil {
@@ -139,7 +145,7 @@ func (c *Cloud) imagePatch(r *request) (answer, error) {
 	var changes []struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
-		Value any    `json:"value"`
+		Value *any   `json:"value"`
 	}
 	if err := json.Unmarshal(r.body, &changes); err != nil {
 		return answer{}, refuse(400, "Request body must be a JSON array of operation objects.")
@@ -151,36 +157,80 @@ func (c *Cloud) imagePatch(r *request) (answer, error) {
 		next.props[k] = v
 	}
 	for _, ch := range changes {
-		key := strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.TrimPrefix(ch.Path, "/"))
-		_, isProperty := next.props[key]
-		isBase := has(imageDoc(&image{}), key)
-		switch ch.Op {
-		case "add":
-		case "replace":
-			if !isBase && !isProperty {
-				return answer{}, refuse(409, "Property %s does not exist.", key)
-			}
-		case "remove":
-			switch {
-			case slices.Contains(readOnlyImage, key):
-				return answer{}, refuse(403, "Attribute '%s' is read-only.", key)
-			case isBase:
-				return answer{}, refuse(403, "Property %s may not be removed.", key)
-			case !isProperty:
-				return answer{}, refuse(409, "Property %s does not exist.", key)
-			}
-			delete(next.props, key)
-			continue
-		default:
-			return answer{}, refuse(400, "Operations must be \"add\", \"replace\", or \"remove\".")
+		if !strings.HasPrefix(ch.Path, "/") {
+			return answer{}, refuse(400, "Pointer `%s` does not start with \"/\".", ch.Path)
 		}
-		if err := next.set(r, key, ch.Value); err != nil {
+		if strings.Count(ch.Path, "/") > 1 {
+			return answer{}, refuse(400, "Invalid JSON pointer for this resource: '%s'", ch.Path)
+		}
+		if (ch.Op == "add" || ch.Op == "replace") && ch.Value == nil && !strings.Contains(string(r.body), `"value"`) {
+			return answer{}, refuse(400, "Operation \"%s\" requires a member named \"value\".", ch.Op)
+		}
+		key := strings.NewReplacer("~1", "/", "~0", "~").Replace(ch.Path[1:])
+		if err := next.change(r, ch.Op, key, ch.Value); err != nil {
 			return answer{}, err
 		}
 	}
 	next.updated = c.now()
 	*m = next
 	return ok(imageDoc(m))
+}
+
+// change does one operation of a patch.
+func (m *image) change(r *request, op, key string, value *any) error {
+	_, isProperty := m.props[key]
+	isBase := has(imageDoc(&image{}), key)
+	conflict := func() error {
+		return refuse(409, "There was a conflict when trying to complete your request.<br /><br />\n Property %s does not exist.", key)
+	}
+	denied := func(why string) error {
+		return refuse(403, "Access was denied to this resource.<br /><br />\n %s", why)
+	}
+	switch {
+	case !slices.Contains([]string{"add", "remove", "replace"}, op):
+		return refuse(400, "Invalid operation: `%s`. It must be one of the following: add, remove, replace.", op)
+	case key == "owner" && !r.token.admin:
+		return denied("Owner can't be updated by non admin.")
+	case op != "remove" && (op == "add" || isBase || isProperty):
+		var v any
+		if value != nil {
+			v = *value
+		}
+		return m.set(r, key, v)
+	case op == "remove" && slices.Contains(readOnlyImage, key):
+		return refuse(403, "Attribute '%s' is read-only.", key)
+	case op == "remove" && isBase:
+		return denied("Property " + key + " may not be removed.")
+	case !isProperty:
+		return conflict()
+	}
+	delete(m.props, key)
+	return nil
+}
+
+var imageSortKeys = []string{"name", "status", "container_format", "disk_format", "size", "id", "created_at", "updated_at"}
+
+// checkList refuses what a list can't be asked for.
+func checkList(q url.Values, keys, dirs []string) error {
+	for _, k := range keys {
+		if !slices.Contains(imageSortKeys, k) {
+			return refuse(400, "Invalid sort key: %s. It must be one of the following: %s.", k, strings.Join(imageSortKeys, ", "))
+		}
+	}
+	for _, d := range dirs {
+		if d != "" && d != "asc" && d != "desc" {
+			return refuse(400, "Invalid sort direction: %s", d)
+		}
+	}
+	if v := q.Get("visibility"); v != "" && !slices.Contains([]string{"public", "private", "shared", "community", "all"}, v) {
+		return refuse(400, "Invalid visibility value: %s", v)
+	}
+	for _, k := range []string{"size_min", "size_max"} {
+		if _, err := strconv.Atoi(q.Get(k)); q.Has(k) && err != nil {
+			return refuse(400, "Unable to filter on a range with a non-numeric value.")
+		}
+	}
+	return nil
 }
 
 var imageControls = map[string]bool{"limit": true, "marker": true, "sort": true, "sort_key": true, "sort_dir": true, "member_status": true, "tag": true,
@@ -205,6 +255,9 @@ func (c *Cloud) imageList(r *request) (answer, error) {
 			keys, dirs = append(keys, k), append(dirs, d)
 		}
 	}
+	if err := checkList(q, keys, dirs); err != nil {
+		return answer{}, err
+	}
 	sort.Slice(found, func(i, j int) bool {
 		for k, key := range append(keys, "created_at") {
 			a, b := text(docs[found[i].id][key]), text(docs[found[j].id][key])
@@ -217,8 +270,11 @@ func (c *Cloud) imageList(r *request) (answer, error) {
 	limit := 25
 	if s := q.Get("limit"); s != "" {
 		n, err := strconv.Atoi(s)
-		if err != nil || n < 0 {
+		if err != nil {
 			return answer{}, refuse(400, "limit param must be an integer")
+		}
+		if n < 0 {
+			return answer{}, refuse(400, "limit param must be positive")
 		}
 		limit = min(n, 1000)
 	}
@@ -226,7 +282,7 @@ func (c *Cloud) imageList(r *request) (answer, error) {
 	if marker := q.Get("marker"); marker != "" {
 		first = slices.IndexFunc(found, func(m *image) bool { return m.id == marker }) + 1
 		if first == 0 {
-			return answer{}, refuse(400, "Invalid marker. Image could not be found.")
+			return answer{}, refuse(400, "No image found with ID %s", marker)
 		}
 	}
 	found = found[first:]
@@ -257,6 +313,10 @@ func (c *Cloud) imageList(r *request) (answer, error) {
 func listsImage(r *request, m *image, q url.Values) bool {
 	want := q.Get("visibility")
 	mine := m.owner == r.token.project.id
+	if x := m.member(r.token.project.id); x != nil && m.visibility == "shared" {
+		status := q.Get("member_status")
+		mine = mine || status == "all" || x.status == cmp.Or(status, "accepted")
+	}
 	hidden, _ := parseBool(q.Get("os_hidden"))
 	switch {
 	case hidden != m.hidden:

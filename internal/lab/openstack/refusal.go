@@ -4,6 +4,7 @@ import (
 	"html"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // renderRefusal writes an error as the service that was asked writes it.
@@ -32,11 +33,7 @@ func renderRefusal(r *request, e *refusal) answer {
 		}
 		a.body = doc{"NeutronError": doc{"type": kind, "message": e.message, "detail": ""}}
 	case "image":
-		a.body = glanceError(e)
-		if a.header == nil {
-			a.header = http.Header{}
-		}
-		a.header.Set("Content-Type", "text/html; charset=UTF-8")
+		a = glanceError(a, e, r.http.Header.Get("Accept"))
 	case "object-store":
 		page, kind := swiftError(e)
 		a.body, a.header = page, http.Header{"Content-Type": {kind}}
@@ -115,11 +112,26 @@ func neutronKind(status int) string {
 	return "HTTPInternalServerError"
 }
 
-// glanceError is the page that WebOb makes of an exception.
-func glanceError(e *refusal) []byte {
+// glanceError is what WebOb makes of an exception: JSON, a page or plain text, as is asked for.
+func glanceError(a answer, e *refusal, accept string) answer {
 	title := strconv.Itoa(e.status) + " " + http.StatusText(e.status)
-	return []byte("<html>\n <head>\n  <title>" + title + "</title>\n </head>\n <body>\n  <h1>" + title + "</h1>\n  " +
-		html.EscapeString(e.message) + "<br /><br />\n\n\n </body>\n</html>")
+	if a.header = a.header.Clone(); a.header == nil {
+		a.header = http.Header{}
+	}
+	message := html.EscapeString(e.message)
+	message = strings.ReplaceAll(message, html.EscapeString("<br /><br />"), "<br /><br />")
+	switch {
+	case strings.Contains(accept, "application/json"):
+		a.body = doc{"message": message + "<br /><br />\n\n\n", "code": title, "title": http.StatusText(e.status)}
+		a.header.Set("Content-Type", "application/json")
+	case strings.Contains(accept, "html") || strings.Contains(accept, "*/*"):
+		a.body = []byte("<html>\n <head>\n  <title>" + title + "</title>\n </head>\n <body>\n  <h1>" + title + "</h1>\n  " + message + "<br /><br />\n\n\n </body>\n</html>")
+		a.header.Set("Content-Type", "text/html; charset=UTF-8")
+	default:
+		a.body = []byte(title + "\n\n" + strings.ReplaceAll(e.message, "<br /><br />", "\n") + "\n\n   ")
+		a.header.Set("Content-Type", "text/plain; charset=UTF-8")
+	}
+	return a
 }
 
 // unauthorized is what the token middleware in front of each service answers.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"git.vanillacore.net/govstack/gsrun/internal/lab/inject"
 )
 
 // request is one API call on its way through a service.
@@ -103,11 +105,12 @@ func (c *Cloud) serve(w http.ResponseWriter, hr *http.Request) {
 			return
 		}
 		c.prepare(r, f)
+		hr.Body = inject.Cut(hr.Body, f.Bytes)
 		takesEffect := f.Reset != "before" && (f.Status == 0 && !f.Quota || f.Effect)
 		if takesEffect {
 			a = c.answer(r)
 		}
-		drop = f.Reset != ""
+		drop = f.Reset != "" || f.Bytes > 0
 		if f.Status != 0 || f.Quota {
 			a = f.answer(r)
 		}
