@@ -143,13 +143,14 @@ func TestLabScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			e.Values[labKey{}] = l
+			e.Values[labKey{}], e.Values[learnedKey{}] = l, newCanary()
 			e.Setenv("SSH_PORT", strconv.Itoa(l.Info.SSHPort))
 			e.Defer(l.Close)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "cloud-fault": cloudFault, "cloud-clear": cloudClear, "cloud-requests": cloudRequests, "host-fault": hostFault, "marks": marks, "mirror-fault": mirrorFault, "replace": replace, "unmake": unmake, "nowhere": nowhere,
+			"lastrun": lastRun, "learn": learn, "unseen": unseen,
 		},
 	})
 }

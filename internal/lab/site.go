@@ -68,7 +68,7 @@ func inputs(i Info, keys gitKeys) map[string]map[string]any {
 		return m
 	}
 	return map[string]map[string]any{
-		"gateway": port(), "seed": port(), "capo": port(), "endpoints": port(), "revoke": port(), "argocd": git(), "spoke": git(), "bootstrap": git(),
+		"gateway": port(), "seed": port(), "capo": port(), "endpoints": port(), "revoke": port(), "storage": port(), "argocd": git(), "spoke": git(), "bootstrap": git(),
 	}
 }
 
