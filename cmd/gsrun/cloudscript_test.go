@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -26,6 +27,23 @@ func asOthers(ts *testscript.TestScript) *client.Client {
 	ts.Check(err)
 	ts.Defer(cl.Close)
 	return cl
+}
+
+// rename gives the only network of a name another one, which others may have,
+// and sets ID to its id: rename OLD NEW.
+func rename(ts *testscript.TestScript, _ bool, args []string) {
+	cl := asOthers(ts)
+	call := client.Call{Service: client.Network, Path: "/networks", Query: url.Values{"name": {args[0]}}}
+	found, err := cl.List(context.Background(), call, "networks")
+	ts.Check(err)
+	if len(found) != 1 {
+		ts.Fatalf("%d networks are called %s", len(found), args[0])
+	}
+	id, _ := found[0]["id"].(string)
+	body := client.Object{"network": client.Object{"name": args[1]}}
+	_, err = cl.Do(context.Background(), client.Call{Service: client.Network, Method: http.MethodPut, Path: "/networks/" + id, Body: body})
+	ts.Check(err)
+	ts.Setenv("ID", id)
 }
 
 // learnedKey is where a script keeps the secrets that it has learned.

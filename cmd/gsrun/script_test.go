@@ -150,7 +150,7 @@ func TestLabScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "cloud-fault": cloudFault, "cloud-clear": cloudClear, "cloud-requests": cloudRequests, "host-fault": hostFault, "marks": marks, "mirror-fault": mirrorFault, "replace": replace, "unmake": unmake, "nowhere": nowhere,
-			"lastrun": lastRun, "learn": learn, "unseen": unseen,
+			"lastrun": lastRun, "learn": learn, "rename": rename, "unseen": unseen,
 		},
 	})
 }

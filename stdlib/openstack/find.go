@@ -84,6 +84,10 @@ func (f finder) find(ctx context.Context, cl *client.Client) (client.Object, err
 	switch len(own) {
 	case 0:
 	case 1:
+		if id := str(own[0], "id"); f.adopt.id != "" && f.adopt.id != id {
+			return nil, fault.Hinted(fault.Exists, "delete that one, or leave adopt out to keep it",
+				"this recipe has made a %s %q already: %s isn't the one to take over, %s", f.noun.label(), f.name, id, f.adopt.id)
+		}
 		return own[0], nil
 	default:
 		return nil, fault.Hinted(fault.Exists, "delete all but the one that is used", "%d %ss bear the owner mark %s: %s", len(own), f.noun.label(), f.mark, ids(own))
