@@ -40,7 +40,7 @@ var kinds = []struct {
 var volatile = []string{"id", "created_at", "updated_at", "created", "updated", "revision_number", "links", "blob", "self", "file", "schema", "mac_address", "hostId",
 	"user_id", "tenant_id", "project_id", "owner", "direct_url", "fingerprint", "public_key", "progress", "OS-EXT-SRV-ATTR:hypervisor_hostname",
 	"OS-SRV-USG:launched_at", "OS-EXT-AZ:availability_zone", "OS-EXT-STS:power_state", "accessIPv4", "device_id", "addresses", "router_id", "binding:host_id",
-	"dns_assignment", "dns_domain", "dns_name", "qos_policy_id", "qos_network_policy_id", "ipv4_address_scope", "ipv6_address_scope", "l2_adjacency"}
+	"dns_assignment", "dns_domain", "dns_name", "qos_policy_id", "qos_network_policy_id", "ipv4_address_scope", "ipv6_address_scope", "l2_adjacency", "standard_attr_id"}
 
 // An inventory is what a project has: each thing's fields, without what differs
 // each time, by kind and name.
