@@ -79,6 +79,9 @@ func (a *app) destroyRecipe(cmd *cobra.Command, args []string, f *destroyFlags) 
 		var cancel context.CancelFunc
 		ctx, cancel = d.lock.Context(ctx)
 		defer cancel()
+		if err := d.settle(ctx); err != nil {
+			return err
+		}
 	}
 	if err := x.hide(ctx, d.redactor); err != nil {
 		return err
@@ -117,6 +120,22 @@ type destruction struct {
 	others []effect.Other
 	uses   []string       // what others made and the site's store keeps: the recipe gives it up
 	left   []effect.Owned // what bore a mark when all was done
+}
+
+// settleTime is how long after its beginning a creation counts as under way that
+// was begun by a run that died.
+const settleTime = 10 * time.Second
+
+// settle waits for what a run that died had asked for a moment ago: what comes
+// into being after destroy has looked would be left.
+func (d *destruction) settle(ctx context.Context) error {
+	var last time.Time
+	for _, begun := range d.x.store.Unsettled(time.Now().Add(-settleTime)) {
+		if begun.After(last) {
+			last = begun
+		}
+	}
+	return effect.SystemClock{}.Sleep(ctx, time.Until(last.Add(settleTime)))
 }
 
 // find looks what there is to delete, and what is in the way.

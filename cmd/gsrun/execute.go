@@ -25,6 +25,10 @@ type process struct {
 	journal func(journal.Options) (*journal.Journal, error) // opens the run's journal; called under the lock
 }
 
+// underWay is how long a request may go on whose process has died: no service of
+// OpenStack works at one for longer.
+const underWay = 2 * time.Minute
+
 // execute runs the recipe of x under its lock, and reports how that ended.
 func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) error {
 	start := time.Now()
@@ -55,12 +59,14 @@ func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) e
 	if err != nil {
 		return err
 	}
+	// Read before the run has intents of its own.
+	unsettled := x.store.Unsettled(time.Now().Add(-underWay))
 	log := openLog(x.store, p.run, redactor)
 	defer log.Close()
 	door, v := a.door(effect.Apply, view.Running, f, redactor, log.Event)
 	door.Recorder, door.Guard, door.Memory, door.Contract = j, lock.Guard, j, contract
 	door.Asker = a.asker(x, j, p.run, f)
-	door.Deletes = x.budget(f)
+	door.Deletes, door.Unsettled = x.budget(f), unsettled
 	res, runErr := x.engine.Run(ctx, x.recipe, runtime.Options{
 		ID: p.run, Site: runtimeSite(x.site), Inputs: p.inputs, Door: door, Vault: x.vault, Secret: x.secrets.Read, KeySecret: key, Version: versionText(),
 		Done: func(s runtime.StepResult) error {

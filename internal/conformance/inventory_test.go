@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -115,12 +116,16 @@ func (v inventory) add(kind string, o client.Object) {
 	v[key] = string(text)
 }
 
+// chosen are addresses that a cloud chooses: of floating IPs, and of ports that
+// don't ask for one.
+var chosen = regexp.MustCompile(`^203\.0\.113\.\d+$|^10\.19\.0\.\d\d+$`)
+
 // plain returns x with lists sorted, and with ids and addresses that a cloud
 // chooses made alike.
 func plain(x any) any {
 	switch x := x.(type) {
 	case string:
-		if ids.MatchString(x) || strings.HasPrefix(x, "203.0.113.") {
+		if ids.MatchString(x) || chosen.MatchString(x) {
 			return "…"
 		}
 	case []any:

@@ -65,19 +65,20 @@ type Guard func(context.Context) (leave func(), err error)
 
 // A Door runs the ops of one run.
 type Door struct {
-	Mode     Mode
-	Clock    Clock
-	Recorder Recorder       // nil keeps no journal
-	Emit     func(Event)    // nil drops events; called by several goroutines at once
-	Redactor *Redactor      // nil removes nothing
-	Memory   Memory         // nil keeps nothing of the clock and of chance
-	Retry    Retry          //
-	Guard    Guard          // nil guards nothing
-	Contract *Contract      // the saved plan that the changes must be of; nil if there is none
-	Deletes  int            // the deletion budget: more deletions are refused; < 0 means no limit
-	Asker    Asker          // asks people; nil means that nobody can be asked
-	Met      func(Sighting) // told of each op that was observed, by several goroutines at once; nil tells nobody
-	Survey   bool           // of a plan: only look at what is there; a step that fails doesn't end the others
+	Mode      Mode
+	Clock     Clock
+	Recorder  Recorder             // nil keeps no journal
+	Emit      func(Event)          // nil drops events; called by several goroutines at once
+	Redactor  *Redactor            // nil removes nothing
+	Memory    Memory               // nil keeps nothing of the clock and of chance
+	Retry     Retry                //
+	Guard     Guard                // nil guards nothing
+	Contract  *Contract            // the saved plan that the changes must be of; nil if there is none
+	Unsettled map[string]time.Time // creations that an earlier run began, and that may be under way still, by target: when they were begun
+	Deletes   int                  // the deletion budget: more deletions are refused; < 0 means no limit
+	Asker     Asker                // asks people; nil means that nobody can be asked
+	Met       func(Sighting)       // told of each op that was observed, by several goroutines at once; nil tells nobody
+	Survey    bool                 // of a plan: only look at what is there; a step that fails doesn't end the others
 	// Around, if set, makes each change by calling apply: tests watch what
 	// happens between the intent and the result.
 	Around func(ctx context.Context, r Record, apply func(context.Context) (State, error)) (State, error)
@@ -121,6 +122,13 @@ func (d *Door) Redacted(err error) error {
 		return &fault.Error{Kind: fault.KindOf(err), Hint: d.Redactor.String(fault.HintOf(err)), Err: fmt.Errorf("%s", clean)}
 	}
 	return err
+}
+
+// Unsettled returns when an earlier run began to create the target, if its end
+// was never seen: the request of a process that died may be under way still. It
+// is the zero time if there is no such thing.
+func Unsettled(ctx context.Context, t Target) time.Time {
+	return From(ctx).Door.Unsettled[t.String()]
 }
 
 // Do runs op, or plans it, and returns the state after it: as it is now if

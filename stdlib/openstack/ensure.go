@@ -344,7 +344,12 @@ func (o *ensureOp) create(ctx context.Context, cl *client.Client) (client.Object
 			err = blamed(err, names)
 		}
 	}
-	return obj, err
+	if err != nil {
+		return obj, err
+	}
+	return o.cloud.onlyOne(ctx, o.Target(), obj, func() ([]client.Object, error) {
+		return finder{cloud: o.cloud, noun: o.noun, name: o.name, mark: o.mark}.marked(ctx, cl)
+	}, func(obj client.Object) error { return o.noun.remove(ctx, o.cloud, cl, obj) })
 }
 
 func (o *ensureOp) change(ctx context.Context, cl *client.Client, obj client.Object, have map[string]any) (client.Object, error) {

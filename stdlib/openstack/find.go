@@ -54,9 +54,13 @@ func (s *sent) made(get func(id string) (client.Object, error)) (client.Object, 
 const patience = 3
 
 // patiently looks until something is found or an error ends it; no more than
-// once unless something may be there that isn't listed yet.
-func (c *Cloud) patiently(ctx context.Context, s sent, look func() (found bool, err error)) error {
+// once unless something may be there that isn't listed yet, by this run or by
+// an earlier one that died.
+func (c *Cloud) patiently(ctx context.Context, t effect.Target, s sent, look func() (found bool, err error)) error {
 	clock := effect.From(ctx).Door.Clock
+	if s.at.IsZero() && !client.Glancing(ctx) {
+		s.at = effect.Unsettled(ctx, t)
+	}
 	for pause := c.config.Interval / 8; ; pause = min(2*pause, c.config.Interval) {
 		found, err := look()
 		if err != nil || found || s.at.IsZero() || clock.Now().Sub(s.at) >= patience*c.config.Interval {
@@ -73,7 +77,7 @@ func (c *Cloud) patiently(ctx context.Context, s sent, look func() (found bool, 
 // taken by what isn't ours, or if several bear the mark.
 func (f finder) find(ctx context.Context, cl *client.Client) (client.Object, error) {
 	var own []client.Object
-	err := f.cloud.patiently(ctx, f.sent, func() (bool, error) {
+	err := f.cloud.patiently(ctx, f.cloud.target(f.noun.name, f.name), f.sent, func() (bool, error) {
 		var err error
 		own, err = f.marked(ctx, cl)
 		return len(own) > 0, err
@@ -161,4 +165,23 @@ func (f finder) query(cl *client.Client, key, value string) url.Values {
 	q := f.noun.ours(cl)
 	q.Set(key, value)
 	return q
+}
+
+// onlyOne returns what was made, unless an earlier run that died had asked for
+// the same and the cloud was still at it when this one looked: then there are
+// two. What was made just now is deleted again, and the other one returned.
+func (c *Cloud) onlyOne(ctx context.Context, t effect.Target, made client.Object, marked func() ([]client.Object, error), remove func(client.Object) error) (client.Object, error) {
+	if effect.Unsettled(ctx, t).IsZero() {
+		return made, nil
+	}
+	all, err := marked()
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range all {
+		if str(other, "id") != str(made, "id") {
+			return other, remove(made)
+		}
+	}
+	return made, nil
 }

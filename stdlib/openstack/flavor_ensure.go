@@ -96,7 +96,7 @@ func (o *flavorOp) look(ctx context.Context) (effect.State, error) {
 		o.access = append(o.access, p.ID.Value())
 	}
 	var obj client.Object
-	err = o.cloud.patiently(ctx, o.sent, func() (bool, error) {
+	err = o.cloud.patiently(ctx, o.Target(), o.sent, func() (bool, error) {
 		all, err := flavorNoun().list(ctx, cl, everyFlavor())
 		for _, f := range all {
 			if str(f, "name") == o.args.Name {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -312,25 +313,28 @@ func imageDelete() builtin.Func {
 	}.verb()
 }
 
+// ownImages is the query for the project's images of which one field has that
+// value: an administrator would see those of all projects.
+func ownImages(cl *client.Client, key, value string) url.Values {
+	q := url.Values{key: {value}}
+	if cl.Project() != "" {
+		q.Set("owner", cl.Project())
+	}
+	return q
+}
+
+// markedImages returns the project's images that bear the mark.
+func markedImages(ctx context.Context, cl *client.Client, mark string) ([]client.Object, error) {
+	all, err := listImagesToo(ctx, cl, ownImages(cl, imageMark, mark))
+	return slices.DeleteFunc(all, func(o client.Object) bool { return str(o, imageMark) != mark }), err
+}
+
 // findImage returns the image that bears the mark, or with adopt the project's
 // own that only has the name; nil if there is neither.
 func findImage(ctx context.Context, cl *client.Client, name, mark string, adopt bool) (client.Object, error) {
-	owned := func(key, value string) url.Values {
-		q := url.Values{key: {value}}
-		if cl.Project() != "" {
-			q.Set("owner", cl.Project()) // an administrator would see those of all projects
-		}
-		return q
-	}
-	all, err := listImagesToo(ctx, cl, owned(imageMark, mark))
+	own, err := markedImages(ctx, cl, mark)
 	if err != nil {
 		return nil, err
-	}
-	var own, same []client.Object
-	for _, o := range all {
-		if str(o, imageMark) == mark {
-			own = append(own, o)
-		}
 	}
 	switch len(own) {
 	case 0:
@@ -339,9 +343,11 @@ func findImage(ctx context.Context, cl *client.Client, name, mark string, adopt 
 	default:
 		return nil, fault.Hinted(fault.Exists, "delete all but the one that is used", "%d images bear the owner mark %s: %s", len(own), mark, ids(own))
 	}
-	if all, err = listImages(ctx, cl, owned("name", name)); err != nil {
+	all, err := listImagesToo(ctx, cl, ownImages(cl, "name", name))
+	if err != nil {
 		return nil, err
 	}
+	var same []client.Object
 	for _, o := range all {
 		if str(o, "name") == name {
 			// Where foreign looks for a mark, an image has none.

@@ -41,7 +41,7 @@ func (o *imageOp) look(ctx context.Context) (effect.State, error) {
 		return effect.State{}, err
 	}
 	var obj client.Object
-	err = o.cloud.patiently(ctx, o.sent, func() (bool, error) {
+	err = o.cloud.patiently(ctx, o.Target(), o.sent, func() (bool, error) {
 		var err error
 		if obj, err = findImage(ctx, cl, o.args.Name, o.mark, o.args.Adopt); err == nil && obj == nil {
 			obj, err = o.sent.made(func(id string) (client.Object, error) { return getImage(ctx, cl, id) })
@@ -272,8 +272,12 @@ func (o *imageOp) create(ctx context.Context, cl *client.Client) (client.Object,
 		body[k] = v.Reveal()
 	}
 	obj, err := cl.Do(ctx, client.Call{Service: client.Image, Method: http.MethodPost, Path: "/images", Body: body})
-	o.sent.note(ctx, obj, err)
-	return obj, err
+	if o.sent.note(ctx, obj, err); err != nil {
+		return obj, err
+	}
+	return o.cloud.onlyOne(ctx, o.Target(), obj, func() ([]client.Object, error) {
+		return markedImages(ctx, cl, o.mark)
+	}, func(obj client.Object) error { return removeImage(ctx, o.cloud, cl, str(obj, "id")) })
 }
 
 // hanging is after how many looks an upload that nobody continues counts as one

@@ -129,6 +129,13 @@ func (o *serverOp) create(ctx context.Context, cl *client.Client) (string, error
 	if fault.KindOf(err) == fault.Conflict {
 		err = o.blame(ctx, cl, nics, err)
 	}
+	if err != nil {
+		return str(made, "id"), err
+	}
+	made, err = o.cloud.onlyOne(ctx, o.Target(), made, func() ([]client.Object, error) {
+		all, err := listServers(ctx, cl, "")
+		return markedOnes(all, o.mark), err
+	}, func(obj client.Object) error { return removeServer(ctx, o.cloud, cl, str(obj, "id")) })
 	return str(made, "id"), err
 }
 

@@ -115,7 +115,7 @@ func (o *serverGroupOp) Observe(ctx context.Context) (effect.State, error) {
 		return effect.State{}, err
 	}
 	var obj client.Object
-	err = o.cloud.patiently(ctx, o.sent, func() (bool, error) {
+	err = o.cloud.patiently(ctx, o.Target(), o.sent, func() (bool, error) {
 		var err error
 		obj, err = groupNamed(ctx, cl, o.noun, o.args.Name)
 		return obj != nil, err

@@ -50,7 +50,7 @@ func (o *serverOp) look(ctx context.Context) (effect.State, error) {
 		return effect.State{}, err
 	}
 	var obj client.Object
-	err = o.cloud.patiently(ctx, o.sent, func() (bool, error) {
+	err = o.cloud.patiently(ctx, o.Target(), o.sent, func() (bool, error) {
 		var err error
 		if obj, err = findServer(ctx, cl, o.args.Name, o.mark, o.args.Adopt); err == nil && obj == nil {
 			obj, err = o.sent.made(func(id string) (client.Object, error) { return getServer(ctx, cl, id) })

@@ -34,7 +34,8 @@ func Glance(ctx context.Context, run any) context.Context {
 	return context.WithValue(ctx, glanceKey{}, run)
 }
 
-func glancing(ctx context.Context) bool { return ctx.Value(glanceKey{}) != nil }
+// Glancing reports whether ctx is one of Glance.
+func Glancing(ctx context.Context) bool { return ctx.Value(glanceKey{}) != nil }
 
 // A kept is a kind of resource that snapshots are taken of.
 type kept struct {
@@ -155,7 +156,7 @@ func (c *Client) snapshotOf(ctx context.Context, name string, list func(ctx cont
 
 // glanceList answers a list from a snapshot; false if it can't.
 func (c *Client) glanceList(ctx context.Context, call Call, key string) ([]Object, bool, error) {
-	if !glancing(ctx) {
+	if !Glancing(ctx) {
 		return nil, false, nil
 	}
 	i := slices.IndexFunc(keptKinds(), func(k kept) bool {
@@ -186,7 +187,7 @@ func (c *Client) glanceList(ctx context.Context, call Call, key string) ([]Objec
 // glanceOne answers a call for one resource from a snapshot; false if it can't,
 // as for one that the list of the project's own doesn't have.
 func (c *Client) glanceOne(ctx context.Context, call Call, key string) (Object, bool, error) {
-	if !glancing(ctx) || call.Method != http.MethodGet || len(call.Query) > 0 {
+	if !Glancing(ctx) || call.Method != http.MethodGet || len(call.Query) > 0 {
 		return nil, false, nil
 	}
 	for _, k := range keptKinds() {
