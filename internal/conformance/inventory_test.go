@@ -116,9 +116,9 @@ func (v inventory) add(kind string, o client.Object) {
 	v[key] = string(text)
 }
 
-// chosen are addresses that a cloud chooses: of floating IPs, and of ports that
-// don't ask for one.
-var chosen = regexp.MustCompile(`^203\.0\.113\.\d+$|^10\.19\.0\.\d\d+$`)
+// chosen is what a cloud chooses: floating IPs, addresses of ports that don't ask
+// for one, and zones.
+var chosen = regexp.MustCompile(`^203\.0\.113\.\d+$|^10\.19\.0\.\d\d+$|^compute:az\d$`)
 
 // plain returns x with lists sorted, and with ids and addresses that a cloud
 // chooses made alike.

@@ -125,9 +125,7 @@ func (a floatingIPArgs) fields(ctx context.Context, c *Cloud, cl *client.Client)
 		fs = append(fs, field{key: "subnet_id", want: id})
 	}
 	for key, t := range map[string]effect.Text{"dns_name": a.DNSName, "dns_domain": a.Domain} {
-		for _, f := range textField("", key, t, false) {
-			fs = append(fs, f)
-		}
+		fs = append(fs, textField("", key, t, false)...)
 	}
 	fs = append(fs, floatingIPNoun().tagsField(a.Tags)...)
 	return append(fs, textField("address", "floating_ip_address", a.Address, true)...), nil

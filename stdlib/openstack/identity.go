@@ -108,7 +108,7 @@ func endpointMethod() builtin.Func {
 				if err != nil {
 					return "", err
 				}
-				want := endpointsArgs{Service: a.Service, Interface: a.Interface, Region: a.Region}
+				want := endpointsArgs(a)
 				if want.Interface == "" {
 					want.Interface = cl.Entry().Interface
 				}

@@ -112,7 +112,7 @@ func TestConnectionsAreKept(t *testing.T) {
 // connections that are cut while nobody uses them.
 func TestServicesThatCloseAreServed(t *testing.T) {
 	l := new(hall)
-	server, c := l.open(t, false, func(w http.ResponseWriter, r *http.Request) {
+	_, c := l.open(t, false, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		fine(w, r)
 	})
@@ -122,6 +122,7 @@ func TestServicesThatCloseAreServed(t *testing.T) {
 		}
 	}
 	l = new(hall)
+	var server *httptest.Server
 	server, c = l.open(t, false, fine)
 	for range 20 {
 		if err := get(c, openstack.Network); err != nil {

@@ -25,10 +25,10 @@ func sameJSON(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
 func checkName(v any) (any, error) {
 	s, isText := v.(string)
 	if !isText {
-		return nil, fmt.Errorf("'%s' is not a valid string", pythonText(v))
+		return nil, says("'%s' is not a valid string", pythonText(v))
 	}
 	if len(s) > 255 {
-		return nil, fmt.Errorf("'%s' exceeds maximum length of 255", s)
+		return nil, says("'%s' exceeds maximum length of 255", s)
 	}
 	return s, nil
 }
@@ -48,7 +48,7 @@ func checkWhole(v any) (any, error) {
 		return nil, invalidInput("'" + pythonText(v) + "' is not an integer")
 	}
 	if n < 0 {
-		return nil, fmt.Errorf("'%d' should be non-negative", n)
+		return nil, says("'%d' should be non-negative", n)
 	}
 	return n, nil
 }
@@ -59,7 +59,7 @@ func checkIPVersion(v any) (any, error) {
 		return nil, invalidInput("'" + pythonText(v) + "' is not an integer")
 	}
 	if n != 4 && n != 6 {
-		return nil, fmt.Errorf("%d is not in valid_values", n)
+		return nil, says("%d is not in valid_values", n)
 	}
 	return n, nil
 }
@@ -70,7 +70,7 @@ func checkUUID(v any) (any, error) {
 	if s, isText := v.(string); isText && uuidForm.MatchString(s) {
 		return s, nil
 	}
-	return nil, fmt.Errorf("'%s' is not a valid UUID", pythonText(v))
+	return nil, says("'%s' is not a valid UUID", pythonText(v))
 }
 
 func checkUUIDOrNone(v any) (any, error) {
@@ -93,7 +93,7 @@ func checkIP(v any) (any, error) {
 	s, _ := v.(string)
 	a, err := netip.ParseAddr(s)
 	if err != nil {
-		return nil, fmt.Errorf("'%s' is not a valid IP address", pythonText(v))
+		return nil, says("'%s' is not a valid IP address", pythonText(v))
 	}
 	return a.String(), nil
 }
@@ -123,10 +123,10 @@ func checkRange(v any) error {
 	s, _ := v.(string)
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
-		return fmt.Errorf("'%s' is not a valid CIDR", pythonText(v))
+		return says("'%s' is not a valid CIDR", pythonText(v))
 	}
 	if p.Masked() != p {
-		return fmt.Errorf("'%s' is not a recognized CIDR, '%s' is recommended", s, p.Masked())
+		return says("'%s' is not a recognized CIDR, '%s' is recommended", s, p.Masked())
 	}
 	return nil
 }
@@ -138,15 +138,15 @@ func checkNameservers(v any) (any, error) {
 			items = append(items, string(r))
 		}
 	} else if v != nil && !isList {
-		return nil, fmt.Errorf("Invalid data format for nameserver: '%s'", pythonText(v))
+		return nil, says("Invalid data format for nameserver: '%s'", pythonText(v))
 	}
 	out := []any{}
 	for _, x := range items {
 		if _, err := checkIP(x); err != nil {
-			return nil, fmt.Errorf("'%s' is not a valid nameserver. %w", pythonText(x), err)
+			return nil, says("'%s' is not a valid nameserver. %v", pythonText(x), err)
 		}
 		if slices.Contains(out, x) {
-			return nil, fmt.Errorf("Duplicate nameserver '%s'", x)
+			return nil, says("Duplicate nameserver '%s'", x)
 		}
 		out = append(out, x)
 	}
@@ -156,7 +156,7 @@ func checkNameservers(v any) (any, error) {
 func checkUUIDs(v any) (any, error) {
 	l, isList := v.([]any)
 	if v != nil && !isList {
-		return nil, fmt.Errorf("'%s' is not a list", pythonText(v))
+		return nil, says("'%s' is not a list", pythonText(v))
 	}
 	out := []any{}
 	for _, x := range l {
@@ -165,7 +165,7 @@ func checkUUIDs(v any) (any, error) {
 			return nil, err
 		}
 		if slices.Contains(out, id) {
-			return nil, fmt.Errorf("Duplicate items in the list: '%s'", id)
+			return nil, says("Duplicate items in the list: '%s'", id)
 		}
 		out = append(out, id)
 	}
@@ -176,7 +176,7 @@ func checkUUIDs(v any) (any, error) {
 func checkRoutes(v any) (any, error) {
 	l, isList := v.([]any)
 	if v != nil && !isList {
-		return nil, fmt.Errorf("Invalid data format for hostroute: '%s'", pythonText(v))
+		return nil, says("Invalid data format for hostroute: '%s'", pythonText(v))
 	}
 	out := []any{}
 	for _, x := range l {
@@ -191,7 +191,7 @@ func checkRoutes(v any) (any, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(out, func(y any) bool { return sameJSON(x, y) }) {
-			return nil, fmt.Errorf("Duplicate hostroute '%s'", pythonRepr(x))
+			return nil, says("Duplicate hostroute '%s'", pythonRepr(x))
 		}
 		out = append(out, o)
 	}
@@ -201,11 +201,11 @@ func checkRoutes(v any) (any, error) {
 // checkKeys wants an object with exactly these keys.
 func checkKeys(x any, o doc, isObject bool, keys ...string) error {
 	if !isObject {
-		return fmt.Errorf("Invalid input. '%s' must be a dictionary with keys: %s", pythonText(x), pythonRepr(anyOf(keys)))
+		return says("Invalid input. '%s' must be a dictionary with keys: %s", pythonText(x), pythonRepr(anyOf(keys)))
 	}
 	got := sortedKeys(o)
 	if want := slices.Sorted(slices.Values(keys)); !slices.Equal(got, want) {
-		return fmt.Errorf("Validation of dictionary's keys failed. Expected keys: %s Provided keys: %s", keySet(keys), keySet(got))
+		return says("Validation of dictionary's keys failed. Expected keys: %s Provided keys: %s", keySet(keys), keySet(got))
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func checkKeys(x any, o doc, isObject bool, keys ...string) error {
 func checkPoolList(v any) (any, error) {
 	l, isList := v.([]any)
 	if !isList {
-		return nil, fmt.Errorf("Invalid data format for IP pool: '%s'", pythonText(v))
+		return nil, says("Invalid data format for IP pool: '%s'", pythonText(v))
 	}
 	for _, x := range l {
 		o, isObject := x.(doc)
@@ -234,13 +234,13 @@ func checkPoolList(v any) (any, error) {
 func checkFixedIPs(v any) (any, error) {
 	l, isList := v.([]any)
 	if !isList {
-		return nil, fmt.Errorf("Invalid data format for fixed IP: '%s'", pythonText(v))
+		return nil, says("Invalid data format for fixed IP: '%s'", pythonText(v))
 	}
 	seen := map[string]bool{}
 	for _, x := range l {
 		o, isObject := x.(doc)
 		if !isObject {
-			return nil, fmt.Errorf("Invalid data format for fixed IP: '%s'", pythonText(x))
+			return nil, says("Invalid data format for fixed IP: '%s'", pythonText(x))
 		}
 		if a := o["ip_address"]; a != nil {
 			checked, err := checkIP(a)
@@ -248,7 +248,7 @@ func checkFixedIPs(v any) (any, error) {
 				return nil, err
 			}
 			if seen[checked.(string)] {
-				return nil, fmt.Errorf("Duplicate IP address '%s'", a)
+				return nil, says("Duplicate IP address '%s'", a)
 			}
 			seen[checked.(string)] = true
 			o["ip_address"] = checked
@@ -269,14 +269,14 @@ func checkObject(v any) (any, error) {
 	if o, isObject := v.(doc); isObject {
 		return o, nil
 	}
-	return nil, fmt.Errorf("'%s' is not a dictionary", pythonText(v))
+	return nil, says("'%s' is not a dictionary", pythonText(v))
 }
 
 // checkTexts wants a list of different texts.
 func checkTexts(v any) (any, error) {
 	l, isList := v.([]any)
 	if !isList {
-		return nil, fmt.Errorf("'%s' is not a list", pythonText(v))
+		return nil, says("'%s' is not a list", pythonText(v))
 	}
 	out := []any{}
 	for _, x := range l {
@@ -284,7 +284,7 @@ func checkTexts(v any) (any, error) {
 			return nil, err
 		}
 		if slices.Contains(out, x) {
-			return nil, fmt.Errorf("Duplicate items in the list: '%s'", x)
+			return nil, says("Duplicate items in the list: '%s'", x)
 		}
 		out = append(out, x)
 	}
@@ -298,7 +298,7 @@ func checkMAC(v any) (any, error) {
 	s, _ := v.(string)
 	mac, err := net.ParseMAC(s)
 	if err != nil || len(mac) != 6 || mac.String() == noMAC {
-		return nil, fmt.Errorf("'%s' is not a valid MAC address", pythonText(v))
+		return nil, says("'%s' is not a valid MAC address", pythonText(v))
 	}
 	return s, nil
 }
@@ -310,7 +310,7 @@ func checkOneOf(values ...string) func(any) (any, error) {
 				return v, nil
 			}
 		}
-		return nil, fmt.Errorf("%s is not in valid_values", pythonText(v))
+		return nil, says("%s is not in valid_values", pythonText(v))
 	}
 }
 

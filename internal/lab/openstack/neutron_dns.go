@@ -1,7 +1,6 @@
 package openstack
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 )
@@ -19,7 +18,7 @@ func checkDNS(v any) (any, error) {
 	}
 	for _, label := range strings.Split(strings.TrimSuffix(s, "."), ".") {
 		if !dnsLabel.MatchString(label) {
-			return nil, fmt.Errorf("'%s' not a valid PQDN or FQDN. Reason: Name '%s' must be 1-63 characters long, each of which can only be alphanumeric or a hyphen", s, label)
+			return nil, says("'%s' not a valid PQDN or FQDN. Reason: Name '%s' must be 1-63 characters long, each of which can only be alphanumeric or a hyphen", s, label)
 		}
 	}
 	return s, nil
@@ -35,7 +34,7 @@ func checkHostName(v any) (any, error) {
 		return nil, err
 	}
 	if strings.HasSuffix(s.(string), ".") && !strings.HasSuffix(s.(string), "."+dnsDomain) {
-		return nil, fmt.Errorf("The dns_name passed is a FQDN. Its higher level labels must be equal to the dns_domain option in neutron.conf, "+
+		return nil, says("The dns_name passed is a FQDN. Its higher level labels must be equal to the dns_domain option in neutron.conf, "+
 			"that has been set to '%s'. It must also include one or more valid DNS labels to the left of '%s'", dnsDomain, dnsDomain)
 	}
 	return s, nil
@@ -45,7 +44,7 @@ func checkHostName(v any) (any, error) {
 func checkFQDN(v any) (any, error) {
 	s, err := checkDNS(v)
 	if err == nil && s != "" && !strings.HasSuffix(s.(string), ".") {
-		return nil, fmt.Errorf("'%s' is not a FQDN", s)
+		return nil, says("'%s' is not a FQDN", s)
 	}
 	return s, err
 }

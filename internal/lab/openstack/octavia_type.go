@@ -27,10 +27,10 @@ func lbText(high int) lbCheck {
 	return func(v any) (any, error) {
 		s, isText := v.(string)
 		if !isText {
-			return nil, fmt.Errorf("Value should be string")
+			return nil, says("Value should be string")
 		}
 		if len(s) > high {
-			return nil, fmt.Errorf("Value should have a maximum character requirement of %d", high)
+			return nil, says("Value should have a maximum character requirement of %d", high)
 		}
 		return s, nil
 	}
@@ -41,7 +41,7 @@ func lbPattern(high int, pattern string) lbCheck {
 	return func(v any) (any, error) {
 		s, err := lbText(high)(v)
 		if err == nil && !form.MatchString(s.(string)) {
-			err = fmt.Errorf("Value should match the pattern %s", pattern)
+			err = says("Value should match the pattern %s", pattern)
 		}
 		return s, err
 	}
@@ -54,9 +54,9 @@ func lbInt(low, high int) lbCheck {
 		case !valid:
 			return nil, badBody{fmt.Errorf("invalid literal for int() with base 10: %s", python(v))}
 		case n < low:
-			return nil, fmt.Errorf("Value should be greater or equal to %d", low)
+			return nil, says("Value should be greater or equal to %d", low)
 		case n > high:
-			return nil, fmt.Errorf("Value should be lower or equal to %d", high)
+			return nil, says("Value should be lower or equal to %d", high)
 		}
 		return n, nil
 	}
@@ -65,7 +65,7 @@ func lbInt(low, high int) lbCheck {
 func lbBool(v any) (any, error) {
 	b, valid := parseBool(v)
 	if !valid {
-		return nil, badBody{fmt.Errorf("Value not an unambiguous boolean: %v", v)}
+		return nil, badBody{says("Value not an unambiguous boolean: %v", v)}
 	}
 	return b, nil
 }
@@ -75,7 +75,7 @@ func lbEnum(words ...string) lbCheck {
 		if s, isText := v.(string); isText && slices.Contains(words, s) {
 			return s, nil
 		}
-		return nil, fmt.Errorf("Value should be one of: %s", strings.Join(words, ", "))
+		return nil, says("Value should be one of: %s", strings.Join(words, ", "))
 	}
 }
 
@@ -83,13 +83,13 @@ func lbUUID(v any) (any, error) {
 	if s, isText := v.(string); isText && uuidForm.MatchString(s) {
 		return s, nil
 	}
-	return nil, fmt.Errorf("Value should be UUID format")
+	return nil, says("Value should be UUID format")
 }
 
 func lbAddress(v any) (any, error) {
 	s, _ := v.(string)
 	if _, err := netip.ParseAddr(s); err != nil {
-		return nil, fmt.Errorf("Value should be IPv4 or IPv6 format")
+		return nil, says("Value should be IPv4 or IPv6 format")
 	}
 	return s, nil
 }
@@ -101,7 +101,7 @@ func lbCIDR(v any) (any, error) {
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
-		return nil, fmt.Errorf("Value should be IPv4 or IPv6 CIDR format")
+		return nil, says("Value should be IPv4 or IPv6 CIDR format")
 	}
 	return p.Masked().String(), nil
 }
@@ -110,21 +110,21 @@ func lbURLPath(v any) (any, error) {
 	if s, isText := v.(string); isText && strings.HasPrefix(s, "/") {
 		return s, nil
 	}
-	return nil, fmt.Errorf("Value must be a valid URL Path string")
+	return nil, says("Value must be a valid URL Path string")
 }
 
 func lbVersion(v any) (any, error) {
 	if n, isNumber := v.(float64); isNumber && (n == 1 || n == 1.1) {
 		return n, nil
 	}
-	return nil, fmt.Errorf("Value should be one of: 1.0, 1.1")
+	return nil, says("Value should be one of: 1.0, 1.1")
 }
 
 func lbList(each lbCheck) lbCheck {
 	return func(v any) (any, error) {
 		l, isList := v.([]any)
 		if !isList {
-			return nil, badBody{fmt.Errorf("Value not a valid list: %v", v)}
+			return nil, badBody{says("Value not a valid list: %v", v)}
 		}
 		out := []any{}
 		for _, x := range l {
@@ -142,19 +142,19 @@ func lbObject(v any) (any, error) {
 	if o, isObject := v.(doc); isObject {
 		return o, nil
 	}
-	return nil, badBody{fmt.Errorf("Value not a valid dict: %v", v)}
+	return nil, badBody{says("Value not a valid dict: %v", v)}
 }
 
 // lbPersistence checks a pool's session persistence.
 func lbPersistence(v any) (any, error) {
 	o, isObject := v.(doc)
 	if !isObject {
-		return nil, badBody{fmt.Errorf("Value not a valid dict: %v", v)}
+		return nil, badBody{says("Value not a valid dict: %v", v)}
 	}
 	whole := doc{"cookie_name": nil, "persistence_granularity": nil, "persistence_timeout": nil, "type": nil}
 	for k, x := range o {
 		if _, known := whole[k]; !known {
-			return nil, badBody{fmt.Errorf("Unknown attribute: %s", k)}
+			return nil, badBody{says("Unknown attribute: %s", k)}
 		}
 		whole[k] = x
 	}

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"fmt"
 	"html"
 	"net/http"
 	"strconv"
@@ -156,3 +157,10 @@ func forbidden(r *request, action string) error {
 func forbiddenField(action, attribute string) error {
 	return refuseAs(403, "PolicyNotAuthorized", "(rule:"+action+" and rule:"+action+":"+attribute+") is disallowed by policy")
 }
+
+// said is a text of an API, in its own words.
+type said string
+
+func (s said) Error() string { return string(s) }
+
+func says(format string, args ...any) error { return said(fmt.Sprintf(format, args...)) }
