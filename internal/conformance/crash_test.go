@@ -203,21 +203,27 @@ func (v *victim) walk(after bool, args ...string) int {
 // is what an undisturbed run leaves: nothing is missing, leaked or there twice.
 func TestCrashes(t *testing.T) {
 	skip.Slow(t, "it runs the main job some hundred times")
+	t.Parallel()
 	job := []string{"run", "job.star"}
 	end := []string{"destroy", "job.star", "--confirm", "conf", "--max-deletes", "100"}
 	for _, target := range targets() {
 		t.Run(target.name, func(t *testing.T) {
 			target.need(t)
-			quiet := newVictim(t, target)
-			before := quiet.inventory()
-			quiet.must(job...)
-			made := quiet.inventory()
-			if len(made)-len(before) < 15 {
-				t.Fatalf("only %d things were made: %q", len(made)-len(before), slices.Sorted(maps.Keys(made)))
-			}
-			quiet.must(end...)
-			if diff := differences(before, quiet.inventory()); diff != "" {
-				t.Fatalf("destroy leaves:\n%s", diff)
+			var before, made inventory
+			if !t.Run("undisturbed", func(t *testing.T) {
+				quiet := newVictim(t, target)
+				before = quiet.inventory()
+				quiet.must(job...)
+				made = quiet.inventory()
+				if len(made)-len(before) < 15 {
+					t.Errorf("only %d things were made: %q", len(made)-len(before), slices.Sorted(maps.Keys(made)))
+				}
+				quiet.must(end...)
+				if diff := differences(before, quiet.inventory()); diff != "" {
+					t.Errorf("destroy leaves:\n%s", diff)
+				}
+			}) {
+				return
 			}
 			for _, after := range []bool{false, true} {
 				t.Run(map[bool]string{false: "before", true: "after"}[after], func(t *testing.T) {

@@ -32,6 +32,7 @@ import (
 
 // TestScenarios runs each scenario against each target.
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("testdata/*.star")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"crypto/rand"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -52,7 +53,7 @@ func simulator() target {
 
 // realSlots bounds how many projects of the real control plane are worked in at
 // a time: its services have one process each.
-var realSlots = make(chan struct{}, 3)
+var realSlots = make(chan struct{}, 5)
 
 func controlPlane() target {
 	return target{name: "real", interval: 200 * time.Millisecond, retry: 300 * time.Millisecond, slots: realSlots, need: needReal, open: openReal}
@@ -134,6 +135,13 @@ func (n tenant) clouds(t *testing.T, url string) string {
 
 // TestMain ends what all tests share.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if !testing.Short() {
+		// Most of their time the tests wait for a cloud.
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
+	}
 	code := m.Run()
 	if built.Load() {
 		if path, err := program(); err == nil {
