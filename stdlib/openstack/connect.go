@@ -167,6 +167,9 @@ func (a connectArgs) given() (client.Given, bool, error) {
 		"auth.username": "user", "auth.user_id": "user", "auth.project_name": "project", "auth.project_id": "project", "auth.domain_name": "domain", "auth.domain_id": "domain",
 		"auth.system_scope": "system", "auth.application_credential_id": "credential.id", "auth.application_credential_secret": "credential.secret",
 		"region_name": "region", "api_timeout": "timeout"}}
+	if client.HoldsLogin(a.AuthURL) {
+		return g, false, fault.Hinted(fault.Invalid, client.LoginHint, "openstack.connect: auth_url has a user name or password in it")
+	}
 	known := true
 	set := func(field string, t effect.Text) {
 		known = known && t.Known()
@@ -240,6 +243,9 @@ func (a connectArgs) endpoints(values map[string]string) error {
 		field, ok := client.OverrideField(kind)
 		if !ok {
 			return fault.Hinted(fault.Invalid, "they are "+strings.Join(client.ServiceTypes(), ", "), "openstack.connect: endpoints: there is no type of service %q", kind)
+		}
+		if client.HoldsLogin(address) {
+			return fault.Hinted(fault.Invalid, client.LoginHint, "openstack.connect: endpoints: the address of %s has a user name or password in it", kind)
 		}
 		values[field] = address
 	}

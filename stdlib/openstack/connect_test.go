@@ -91,6 +91,11 @@ func TestConnectByEnvironment(t *testing.T) {
 	if writes := w.writes(0); len(writes) != 2 {
 		t.Errorf("wrote %q", writes)
 	}
+	env["OS_AUTH_URL"] = "http://u:topsecret@127.0.0.1:1/v3"
+	_, m = strangers(t, env)
+	if err := w.runAlone(m, startest.NewDoor(effect.Apply), `openstack.connect(env = True).network.list()`); !strings.Contains(fmt.Sprint(err), "the environment: OS_AUTH_URL has a user name or password in it") || strings.Contains(fmt.Sprint(err), "topsecret") {
+		t.Errorf("got %v", err)
+	}
 	delete(env, "OS_PASSWORD")
 	delete(env, "OS_PROJECT_DOMAIN_NAME")
 	env["OS_AUTH_URL"] = "URL/identity/v2.0"
@@ -117,6 +122,8 @@ func TestConnectRefusesWhatCantBeMeant(t *testing.T) {
 		`auth_url = "keystone:5000", user = "u", password = "p", project = "p", user_domain = "D"`:            {`auth_url is no http or https address`, ""},
 		`auth_url = "URL", token = "t", endpoints = {"databases": "http://x"}`:                                {`there is no type of service "databases"`, "volumev3"},
 		`auth_url = "URL", token = "t", endpoints = {"network": "x"}`:                                         {`network_endpoint_override is no http or https address: "x"`, ""},
+		`auth_url = "http://u:topsecret@h/v3", user = "u"`:                                                    {"openstack.connect: auth_url has a user name or password in it", "addresses are shown"},
+		`auth_url = "URL", token = "t", endpoints = {"network": "http://topsecret@h"}`:                        {"endpoints: the address of network has a user name or password in it", "addresses are shown"},
 		`auth_url = "URL", token = "t", interface = "inner"`:                                                  {`interface is "inner"`, ""},
 		`auth_url = "URL", token = "t", cacert = "ca.pem"`:                                                    {"cacert is neither an absolute path nor a text in PEM form", ""},
 		`auth_url = "URL", token = "t", cacert = "/nowhere/ca.pem"`:                                           {"cacert can't be read", ""},
@@ -129,6 +136,9 @@ func TestConnectRefusesWhatCantBeMeant(t *testing.T) {
 		}
 		if n := len(w.cloud.Requests(0)); n > 0 {
 			t.Errorf("%s: %d calls", args, n)
+		}
+		if text := fmt.Sprint(err) + fault.HintOf(err); strings.Contains(text, "topsecret") {
+			t.Errorf("%s: the error shows the password: %s", args, text)
 		}
 	}
 }

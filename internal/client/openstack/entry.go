@@ -182,6 +182,8 @@ func (r *entryReader) entry(name string) (Entry, error) {
 	case e.AuthURL == "":
 		r.missing("auth.auth_url")
 		r.profiles()
+	case HoldsLogin(e.AuthURL):
+		r.holdsLogin("auth.auth_url")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		r.bad("auth.auth_url", "is no http or https address: %q", e.AuthURL)
 	case strings.HasSuffix(strings.TrimRight(e.AuthURL, "/"), "/v2.0"):
@@ -212,6 +214,22 @@ func (r *entryReader) entry(name string) (Entry, error) {
 		e.names[f], e.at[f] = r.name(f), r.said[f].at
 	}
 	return e, r.err()
+}
+
+// HoldsLogin reports whether an address has a user name or password before its
+// host. Addresses are shown everywhere, so it has no place in them; nor may one
+// that has it be shown in an error.
+func HoldsLogin(address string) bool {
+	u, err := url.Parse(address)
+	return strings.Contains(address, "@") && (err != nil || u.User != nil || u.Host == "")
+}
+
+// LoginHint says where the name and password of an address belong.
+const LoginHint = "addresses are shown in messages and journals: say who logs in by user name and password, or by an application credential"
+
+func (r *entryReader) holdsLogin(field string) {
+	r.bad(field, "has a user name or password in it")
+	r.hint = LoginHint
 }
 
 func prefixed(prefix string, names []string) []string {

@@ -46,7 +46,9 @@ func (r *entryReader) place(e *Entry) {
 			if u == "" || e.Endpoints[s] != "" {
 				continue
 			}
-			if p, err := url.Parse(u); err != nil || p.Host == "" || p.Scheme != "http" && p.Scheme != "https" {
+			if HoldsLogin(u) {
+				r.holdsLogin(f)
+			} else if p, err := url.Parse(u); err != nil || p.Host == "" || p.Scheme != "http" && p.Scheme != "https" {
 				r.bad(f, "is no http or https address: %q", u)
 			}
 			e.Endpoints[s] = u
