@@ -146,7 +146,7 @@ func TestMultiattach(t *testing.T) {
 	v := l.newVolume(c, volumes.CreateOpts{Size: 1, VolumeType: "many"})
 	for _, name := range []string{"a", "b"} {
 		vm := l.boot(servers.CreateOpts{Name: name}, nil)
-		must[*volumeattach.VolumeAttachment](t, "attach")(volumeattach.Create(l.ctx, l.compute, vm.ID, volumeattach.CreateOpts{VolumeID: v.ID}).Extract())
+		must[*volumeattach.VolumeAttachment](t, "attach")(volumeattach.Create(l.ctx, at(l.compute, "2.60"), vm.ID, volumeattach.CreateOpts{VolumeID: v.ID}).Extract())
 		l.clock.Advance(time.Second)
 	}
 	if v = l.volume(c, v.ID); !v.Multiattach || len(v.Attachments) != 2 {

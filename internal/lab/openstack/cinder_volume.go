@@ -1,6 +1,8 @@
 package openstack
 
 import (
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,7 +146,7 @@ func (c *Cloud) volumeCreate(r *request) (answer, error) {
 	case v.size == 0:
 		return answer{}, errMalformed
 	case v.size < least && v.snapshot != "":
-		return answer{}, refuse(400, "Invalid input received: Volume size '%d'GB cannot be smaller than the snapshot size %dGB. They must be >= original snapshot size.", v.size, least)
+		return answer{}, tooSmallForSnapshot(v.size, least)
 	case v.size < least && v.source != "":
 		return answer{}, refuse(400, "Invalid input received: Volume size '%d'GB cannot be smaller than original volume size  %dGB. They must be >= original volume size.", v.size, least)
 	}
@@ -182,13 +184,10 @@ func (c *Cloud) volumeOrigin(r *request, in doc, v *volume, takeKind bool) (leas
 		if err != nil {
 			return 0, err
 		}
-		if s.status != "available" {
-			return 0, refuse(400, "Invalid snapshot: Originating snapshot status must be one of 'available' values")
+		if err := c.fromSnapshot(v, s, takeKind); err != nil {
+			return 0, err
 		}
-		v.snapshot, least = id, s.size
-		if from := c.block.volumes[s.volume]; takeKind && from != nil {
-			v.kind, v.bootable = from.kind, from.bootable
-		}
+		least = s.size
 	}
 	if id := text(in["source_volid"]); id != "" {
 		s, err := c.findVolume(r, id)
@@ -199,9 +198,7 @@ func (c *Cloud) volumeOrigin(r *request, in doc, v *volume, takeKind bool) (leas
 			return 0, refuse(400, "Invalid volume: Originating source volume status must be one of 'available', 'in-use' values")
 		}
 		v.source, least = id, s.size
-		if takeKind {
-			v.kind, v.bootable = s.kind, s.bootable
-		}
+		v.copyOf(s, takeKind)
 	}
 	ref := text(in["imageRef"])
 	if ref == "" {
@@ -212,18 +209,56 @@ func (c *Cloud) volumeOrigin(r *request, in doc, v *volume, takeKind bool) (leas
 	}
 	m := c.image.all[refID(ref)]
 	if m == nil || !m.visibleTo(r.token) {
-		return 0, refuse(400, "Invalid image identifier or unable to access requested image.")
+		return 0, errNoImage
 	}
-	if m.status != "active" {
-		return 0, refuse(400, "Invalid input received: Image %s is not active.", m.id)
+	size, given := integer(in["size"])
+	if !given {
+		size = math.MaxInt32
 	}
-	if size, given := integer(in["size"]); given && size < m.minDisk {
-		return 0, refuse(400, "Invalid input received: Volume size %dGB cannot be smaller than the image minDisk size %dGB.", size, m.minDisk)
-	} else if given && int64(len(m.data)) > int64(size)<<30 {
-		return 0, refuse(400, "Invalid input received: Size of specified image %dGB is larger than volume size %dGB.", (len(m.data)+1<<30-1)>>30, size)
+	if err := m.fitsVolume(size); err != nil {
+		return 0, err
 	}
 	v.image = m
 	return least, nil
+}
+
+var errNoImage = refuse(400, "Invalid image identifier or unable to access requested image.")
+
+// fitsVolume checks an image that a volume of that many GiB is to be made from.
+func (m *image) fitsVolume(size int) error {
+	switch {
+	case m.status != "active":
+		return refuse(400, "Invalid input received: Image %s is not active.", m.id)
+	case size < m.minDisk:
+		return refuse(400, "Invalid input received: Volume size %dGB cannot be smaller than the image minDisk size %dGB.", size, m.minDisk)
+	case int64(len(m.data)) > int64(size)<<30:
+		return refuse(400, "Invalid input received: Size of specified image %dGB is larger than volume size %dGB.", (len(m.data)+1<<30-1)>>30, size)
+	}
+	return nil
+}
+
+// copyOf makes a new volume what another is.
+func (v *volume) copyOf(from *volume, takeKind bool) {
+	v.bootable, v.imageMeta = from.bootable, maps.Clone(from.imageMeta)
+	if takeKind {
+		v.kind = from.kind
+	}
+}
+
+// fromSnapshot makes a snapshot what a volume is made from, and gives it the type of the snapshot's volume.
+func (c *Cloud) fromSnapshot(v *volume, s *snapshot, takeKind bool) error {
+	if s.status != "available" {
+		return refuse(400, "Invalid snapshot: Originating snapshot status must be one of 'available' values")
+	}
+	v.snapshot = s.id
+	if from := c.block.volumes[s.volume]; from != nil {
+		v.copyOf(from, takeKind)
+	}
+	return nil
+}
+
+func tooSmallForSnapshot(size, least int) error {
+	return refuse(400, "Invalid input received: Volume size '%d'GB cannot be smaller than the snapshot size %dGB. They must be >= original snapshot size.", size, least)
 }
 
 // takeImage makes a volume a copy of an image.

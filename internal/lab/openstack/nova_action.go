@@ -254,7 +254,15 @@ func (c *Cloud) rebuild(r *request, s *server, body doc) (answer, error) {
 	if i := c.image.all[id]; i == nil || !i.visibleTo(r.token) {
 		return answer{}, refuse(400, "Cannot find image for rebuild")
 	}
-	img, err := c.bootImage(r, id, s)
+	var root *disk
+	volume := c.rootVolume(s)
+	if volume != nil {
+		root = &disk{size: volume.size}
+	}
+	if volume != nil && volume.imageMeta["image_id"] != id && r.version < 93 {
+		return answer{}, refuse(400, "Image %s is unacceptable: Unable to rebuild with a different image for a volume-backed server.", id)
+	}
+	img, err := c.bootImage(r, id, s, root)
 	if err != nil {
 		return answer{}, err
 	}
@@ -279,7 +287,13 @@ func (c *Cloud) rebuild(r *request, s *server, body doc) (answer, error) {
 			s.keyName, s.publicKey = k.name, k.publicKey
 		}
 	}
-	s.image, s.imageName, s.fault = id, img.name(), nil
+	s.imageName, s.fault = img.name(), nil
+	switch {
+	case volume == nil:
+		s.image = id
+	case r.version >= 93:
+		volume.takeImage(img)
+	}
 	stopped := s.vmState == "stopped"
 	c.during(s, "rebuilding", func() {
 		if s.metadata["lab_fail"] == "spawn" {

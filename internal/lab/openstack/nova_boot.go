@@ -16,8 +16,10 @@ func (c *Cloud) later(s *server, d time.Duration, step func()) {
 	})
 }
 
-// boot takes a new server through scheduling, networking and spawning, a third of the delay each.
-// Metadata lab_delay=SECONDS makes the spawning last longer, lab_fail=spawn makes it fail.
+// boot takes a new server through scheduling, networking and spawning, a third of the delay each; volumes that
+// it is created with come before the spawning.
+// Metadata lab_delay=SECONDS makes the spawning last longer, lab_fail=spawn makes it fail, and lab_fail=volume the
+// making of a volume.
 func (c *Cloud) boot(s *server) {
 	third := c.cfg.BootDelay / 3
 	c.later(s, third, func() {
@@ -30,17 +32,18 @@ func (c *Cloud) boot(s *server) {
 		s.updated = c.now()
 		c.later(s, third, func() {
 			if err := c.plug(s); err != nil {
-				c.unplug(s)
-				c.failServer(s, "Build of instance "+s.id+" aborted: Failed to allocate the network(s), not rescheduling.")
+				c.abortBuild(s, "Failed to allocate the network(s), not rescheduling.")
 				return
 			}
-			s.taskState = "spawning"
-			s.updated = c.now()
-			spawn := c.cfg.BootDelay - 2*third
-			if extra, err := strconv.ParseFloat(s.metadata["lab_delay"], 64); err == nil {
-				spawn += time.Duration(extra * float64(time.Second))
-			}
-			c.later(s, spawn, func() { c.spawned(s) })
+			c.giveDisks(s, func() {
+				s.taskState = "spawning"
+				s.updated = c.now()
+				spawn := c.cfg.BootDelay - 2*third
+				if extra, err := strconv.ParseFloat(s.metadata["lab_delay"], 64); err == nil {
+					spawn += time.Duration(extra * float64(time.Second))
+				}
+				c.later(s, spawn, func() { c.spawned(s) })
+			})
 		})
 	})
 }
@@ -48,6 +51,7 @@ func (c *Cloud) boot(s *server) {
 func (c *Cloud) spawned(s *server) {
 	if s.shouldFail || s.metadata["lab_fail"] == "spawn" {
 		c.unplug(s)
+		c.giveBackDisks(s)
 		s.host = nil
 		c.failServer(s, "Exceeded maximum number of retries. Exhausted all hosts available for retrying build failures for instance "+s.id+".")
 		return
@@ -83,7 +87,7 @@ func (c *Cloud) pickHost(s *server, f *flavor, avoid *host) (best *host, reason 
 	bestFree := -1
 	for _, h := range c.compute.hosts {
 		vcpus, ram, disk := c.load(h)
-		if s.zone != "" && s.zone != h.zone || f.vcpus > h.vcpus || vcpus+f.vcpus > 4*h.vcpus || ram+f.ram > h.ram || disk+f.disk > h.disk {
+		if s.zone != "" && s.zone != h.zone || f.vcpus > h.vcpus || vcpus+f.vcpus > 4*h.vcpus || ram+f.ram > h.ram || disk+s.hostDisk(f) > h.disk {
 			continue
 		}
 		if h == avoid || !c.groupAllows(s, h) {
@@ -97,11 +101,19 @@ func (c *Cloud) pickHost(s *server, f *flavor, avoid *host) (best *host, reason 
 	return best, reason
 }
 
+// hostDisk is how much of a host's disk a server takes with a flavor.
+func (s *server) hostDisk(f *flavor) int {
+	if s.onVolume {
+		return 0
+	}
+	return f.disk
+}
+
 // load sums up what runs on a host.
 func (c *Cloud) load(h *host) (vcpus, ram, disk int) {
 	for _, s := range c.compute.servers {
 		if s.host == h {
-			vcpus, ram, disk = vcpus+s.flavor.vcpus, ram+s.flavor.ram, disk+s.flavor.disk
+			vcpus, ram, disk = vcpus+s.flavor.vcpus, ram+s.flavor.ram, disk+s.hostDisk(s.flavor)
 		}
 	}
 	return vcpus, ram, disk

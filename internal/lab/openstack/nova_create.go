@@ -54,6 +54,9 @@ func (c *Cloud) serverCreate(r *request) (answer, error) {
 		if first == nil {
 			first = &one
 		}
+		if err := c.reserveDisks(&one); err != nil {
+			return answer{}, err
+		}
 		c.compute.servers[one.id] = &one
 		c.conceal(r, "server", one.id)
 		c.noteEvent(r, &one, "create")
@@ -166,56 +169,39 @@ func refID(v any) string {
 }
 
 func (c *Cloud) checkFlavorAndImage(r *request, in doc, s *server) error {
+	devices, err := readDevices(in)
+	if err != nil {
+		return err
+	}
+	s.image = refID(in["imageRef"])
+	if s.image == "" && !devices.given {
+		return refuse(400, "Missing imageRef attribute")
+	}
 	ref := refID(in["flavorRef"])
 	f := c.compute.flavors[ref]
 	if f == nil || !f.usableBy(r.token) {
 		return refuse(400, "Flavor %s could not be found.", ref)
 	}
 	s.flavor = f.frozen()
-	s.image = refID(in["imageRef"])
-	for _, x := range list(in, "block_device_mapping_v2") {
-		b, _ := x.(doc)
-		source, destination := str(b, "source_type"), str(b, "destination_type")
-		switch {
-		case source == "volume" || source == "snapshot":
-			return refuse(400, "Block Device Mapping is Invalid: failed to get %s %s.", source, str(b, "uuid"))
-		case source == "image" && destination == "volume" || source == "blank" && destination == "volume":
-			if n, valid := integer(b["volume_size"]); !valid || n < 1 {
-				return refuse(400, "Images with destination_type 'volume' need to have a non-zero size specified")
-			}
-			if img := c.image.all[str(b, "uuid")]; source == "image" && (img == nil || !img.visibleTo(r.token)) {
-				return refuse(400, "Block Device Mapping is Invalid: failed to get image %s.", str(b, "uuid"))
-			}
-			s.volumes = append(s.volumes, c.ids.uuid())
-		}
-		if boot, given := integer(b["boot_index"]); given && boot == 0 && source == "image" {
-			if _, err := c.bootImage(r, str(b, "uuid"), s); err != nil {
-				return err
-			}
-			s.imageName = c.image.all[str(b, "uuid")].name()
-			if destination == "volume" {
-				s.image = ""
-			} else {
-				s.image = str(b, "uuid")
-			}
-			return nil
-		}
-	}
+	root := devices.root()
+	s.onVolume = root != nil
 	switch {
-	case s.image == "" && len(s.volumes) > 0:
-		return refuse(400, "Block Device Mapping is Invalid: Boot sequence for the instance and image/block device mapping combination is not valid.")
-	case s.image == "":
-		return refuse(400, "Missing imageRef attribute")
+	case s.image != "":
+		img, err := c.bootImage(r, s.image, s, root)
+		if err != nil {
+			return err
+		}
+		s.imageName = img.name()
+	case root != nil:
+		if err := c.checkRoot(r, s, root); err != nil {
+			return err
+		}
 	}
-	img, err := c.bootImage(r, s.image, s)
-	if err != nil {
-		return err
-	}
-	s.imageName = img.name()
-	return nil
+	return c.checkDevices(r, in, s, devices)
 }
 
-func (c *Cloud) bootImage(r *request, id string, s *server) (*image, error) {
+// bootImage finds the image that a server is to run, on the host's disk or on root.
+func (c *Cloud) bootImage(r *request, id string, s *server, root *disk) (*image, error) {
 	img := c.image.all[id]
 	if img == nil || !img.visibleTo(r.token) {
 		return nil, refuse(400, "Can not find requested image")
@@ -223,16 +209,25 @@ func (c *Cloud) bootImage(r *request, id string, s *server) (*image, error) {
 	if img.status != "active" {
 		return nil, refuse(400, "Image %s is not active.", id)
 	}
-	if img.minRAM > s.flavor.ram {
-		return nil, refuse(400, "Flavor's memory is too small for requested image.")
+	return img, fitsServer(img, s, root)
+}
+
+// fitsServer checks an image against the flavor's memory, and the size of root, or of the flavor's disk without
+// one.
+func fitsServer(img *image, s *server, root *disk) error {
+	switch {
+	case img.minRAM > s.flavor.ram:
+		return refuse(400, "Flavor's memory is too small for requested image.")
+	case root != nil && root.size > 0 && img.minDisk > root.size:
+		return refuse(400, "Volume is smaller than the minimum size specified in image metadata. Volume size is %d bytes, minimum size is %d bytes.", root.size<<30, img.minDisk<<30)
+	case root != nil || s.flavor.disk == 0:
+		return nil
+	case int64(len(img.data)) > int64(s.flavor.disk)<<30:
+		return refuse(400, "Flavor's disk is too small for requested image. Flavor disk is %d bytes, image is %d bytes.", s.flavor.disk<<30, len(img.data))
+	case img.minDisk > s.flavor.disk:
+		return refuse(400, "Flavor's disk is smaller than the minimum size specified in image metadata. Flavor disk is %d bytes, minimum size is %d bytes.", s.flavor.disk<<30, img.minDisk<<30)
 	}
-	if s.flavor.disk > 0 && img.minDisk > s.flavor.disk {
-		return nil, refuse(400, "Flavor's disk is smaller than the minimum size specified in image metadata. Flavor disk is %d bytes, minimum size is %d bytes.", s.flavor.disk<<30, img.minDisk<<30)
-	}
-	if s.flavor.disk > 0 && int64(len(img.data)) > int64(s.flavor.disk)<<30 {
-		return nil, refuse(400, "Flavor's disk is too small for requested image. Flavor disk is %d bytes, image is %d bytes.", s.flavor.disk<<30, len(img.data))
-	}
-	return img, nil
+	return nil
 }
 
 func (c *Cloud) checkServerGroups(r *request, in doc, s *server) error {

@@ -6,7 +6,6 @@ var (
 	novaName     = schema{types: []string{"string"}, minLen: 1, maxLen: 255, format: "name"}
 	novaUUID     = schema{types: []string{"string"}, format: "uuid"}
 	novaText     = schema{types: []string{"string"}}
-	novaMaybe    = schema{types: []string{"string", "null"}}
 	novaShort    = schema{types: []string{"string", "null"}, minLen: 0, maxLen: 255}
 	novaNote     = schema{types: []string{"string", "null"}, maxLen: 255, pattern: `^[^\x00-\x1f]*$`}
 	novaMetadata = schema{types: []string{"object"}, keys: `^[a-zA-Z0-9-_:. ]{1,255}$`, each: &schema{types: []string{"string"}, maxLen: 255}}

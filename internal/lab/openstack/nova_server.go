@@ -14,7 +14,7 @@ type server struct {
 	id, name, hostname          string
 	description                 any // nil or a string
 	project, user               string
-	image, imageName            string // "" for a boot from volume
+	image, imageName            string // image is "" for a boot from volume
 	flavor, oldFlavor           *flavor
 	metadata                    map[string]string
 	keyName, publicKey          string
@@ -33,7 +33,8 @@ type server struct {
 	serverGroup                 string
 	accessV4, accessV6          string
 	locked                      bool
-	volumes                     []string
+	onVolume                    bool // its root disk is a volume
+	disks                       []*disk
 	reservation                 string
 	requested                   []networkRequest
 	shouldFail                  bool // by an injected fault
@@ -156,13 +157,6 @@ func (c *Cloud) serverDoc(r *request, s *server) doc {
 		d["progress"] = 0
 	}
 	volumes := []any{}
-	for _, v := range s.volumes {
-		o := doc{"id": v}
-		if r.version >= 3 {
-			o["delete_on_termination"] = true
-		}
-		volumes = append(volumes, o)
-	}
 	for _, a := range c.attachmentsOf(s.id) {
 		o := doc{"id": a.volume.id}
 		if r.version >= 3 {

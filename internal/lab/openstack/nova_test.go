@@ -68,7 +68,7 @@ func TestServerRefusals(t *testing.T) {
 		"none at 2.1":   {servers.CreateOpts{Name: "x", Networks: "none"}, "", 400, "is not of type 'array'"},
 		"tags too soon": {servers.CreateOpts{Name: "x", Networks: on, Tags: []string{"a"}}, "2.51", 400, "'tags' was unexpected"},
 		"volume": {servers.CreateOpts{Name: "x", Networks: on, BlockDevice: []servers.BlockDevice{{SourceType: servers.SourceVolume, DestinationType: servers.DestinationVolume, UUID: zero}}},
-			"", 400, "failed to get volume " + zero},
+			"", 400, "Volume " + zero + " could not be found."},
 		"cores": {servers.CreateOpts{Name: "x", FlavorRef: l.flavor("m1.huge"), Networks: on}, "", 403,
 			`{"forbidden":{"code":403,"message":"Quota exceeded for cores, ram: Requested 2000, 900000, but already used 0, 0 of 20, 51200 cores, ram"}}`},
 		"version": {servers.CreateOpts{Name: "x", Networks: on}, "2.96", 406, "Version 2.96 is not supported by the API. Minimum is 2.1 and maximum is 2.93."},

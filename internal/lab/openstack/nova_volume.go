@@ -2,6 +2,12 @@ package openstack
 
 import "strconv"
 
+// multiattachVersion is the microversion from which on servers may have a volume of a type that lets several have
+// it.
+const multiattachVersion = 60
+
+const noMultiattach = "Multiattach volumes are only supported starting with compute API version 2.60."
+
 // attachmentDoc is a server's volume as the request's microversion shows it.
 func attachmentDoc(r *request, a *attachment) doc {
 	d := doc{"volumeId": a.volume.id, "serverId": a.server, "device": a.device}
@@ -26,7 +32,7 @@ func (c *Cloud) volumeAttachments(r *request) (answer, error) {
 		return answer{}, err
 	}
 	all := c.attachmentsOf(s.id)
-	if s.image != "" {
+	if !s.onVolume {
 		all = append([]*attachment{nil}, all...) // the limit counts the disk of the image too
 	}
 	from, _ := strconv.Atoi(r.query.Get("offset"))
@@ -78,6 +84,9 @@ func (c *Cloud) volumeAttach(r *request) (answer, error) {
 	}
 	if err := needState(s, "attach_volume", false, "active", "paused", "suspended", "stopped", "resized", "soft-delete"); err != nil {
 		return answer{}, err
+	}
+	if v.kind.multiattach() && r.version < multiattachVersion {
+		return answer{}, refuse(400, noMultiattach)
 	}
 	a, err := c.attach(s, v, str(in, "device"))
 	if err != nil {
