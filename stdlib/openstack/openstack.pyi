@@ -523,7 +523,7 @@ class Cloud:
               ports: The ports that it uses, which outlive it.
               exact: Detach ports that are neither among ports nor on one of the networks. Default: others stay.
               root_volume: Boot from a volume that is made of the image: size in GiB, and if need be type (name of a volume type) and delete_on_termination (default True). Can't be changed.
-              volume: Boot from this volume, by id or object, in place of an image. Can't be changed.
+              volume: Boot from this volume, by name, id or object, in place of an image. It outlives the server. Can't be changed.
               key_name: The key pair that lets in, by name or object. A change of it needs rebuild = True.
               user_data: What cloud-init gets, at most 48 KiB. Its digest is kept in the metadata to notice a change, which needs rebuild = True. Of secret data none is kept, since it could be guessed from that: a change of it goes unnoticed until the server is made anew.
               security_groups: The security groups of the ports on networks, by name or object. Ports of one's own have theirs.
@@ -536,7 +536,7 @@ class Cloud:
               timeout: How long each wait may take until it is as wanted.
               adopt: Take over a server of that name that lacks this recipe's mark.
               resize: Where the flavor differs, resize the server, which restarts it, and confirm that.
-              rebuild: Where image, user_data or key_name differ, make its disk anew: what is on it is lost; id, ports and addresses stay.
+              rebuild: Where image, user_data or key_name differ, make its disk anew: what is on it is lost; id, ports and addresses stay. A volume that it boots from keeps what is on it.
               replace: Where what can't be changed differs, or the server is in ERROR, delete it and make it anew.
             
             Returns: openstack.server"""
@@ -611,7 +611,7 @@ class Cloud:
             ...
 
         def rebuild(self, name: str, *, image: Any = None, key: str = "", timeout: str = "10m", adopt: bool = False) -> "openstack.server":
-            """Make the disk of the server of that name anew: what is on it is lost; id, ports and addresses stay. To follow a new image, `rebuild = True` of ensure is enough.
+            """Make the disk of the server of that name anew: what is on it is lost; id, ports and addresses stay. A volume that it boots from keeps what is on it. To follow a new image, `rebuild = True` of ensure is enough.
             
             Args:
               name: The name that it was ensured with.
@@ -718,16 +718,17 @@ class Cloud:
     class volume_attachment:
         """A volume that a server has."""
 
-        def ensure(self, server: Any, volume: Any, *, device: str = "", tag: str = "", delete_with_server: bool = None, timeout: str = "5m") -> "openstack.volume_attachment":
+        def ensure(self, server: Any, volume: Any, *, device: str = "", tag: str = "", delete_with_server: bool = None, timeout: str = "5m", replace: bool = False) -> "openstack.volume_attachment":
             """Make a server have a volume, and wait until it does. A volume that another server has is refused with that server's name, unless the volume's type lets several have it.
             
             Args:
               server: The server; a name works too.
               volume: The volume; a name works too.
-              device: What to call it on the server, such as /dev/vdb: a wish, which most hypervisors don't grant, and which isn't compared. Default: the next that is free.
-              tag: A tag by which the server finds it in its metadata. It isn't compared.
-              delete_with_server: Whether the volume is deleted with the server. Default: False.
+              device: What the cloud is to call it, such as /dev/vdb. Its letters count: /dev/sdb is the same. Most hypervisors choose by themselves, and then it is an error. Can't be changed. Default: the next that is free.
+              tag: A tag by which the server finds it in its metadata. Can't be changed.
+              delete_with_server: Whether the volume is deleted with the server. Default: False for a new attachment; another keeps what it has.
               timeout: How long it may take.
+              replace: Where device or tag differ, take the volume from the server and give it anew.
             
             Returns: openstack.volume_attachment"""
             ...

@@ -67,7 +67,7 @@ type serverArgs struct {
 	Ports          []effect.Reference     `star:"ports" doc:"The ports that it uses, which outlive it."`
 	Exact          bool                   `star:"exact" doc:"Detach ports that are neither among ports nor on one of the networks. Default: others stay."`
 	RootVolume     effect.Data            `star:"root_volume" doc:"Boot from a volume that is made of the image: size in GiB, and if need be type (name of a volume type) and delete_on_termination (default True). Can't be changed."`
-	Volume         effect.Reference       `star:"volume" doc:"Boot from this volume, by id or object, in place of an image. Can't be changed."`
+	Volume         effect.Reference       `star:"volume" doc:"Boot from this volume, by name, id or object, in place of an image. It outlives the server. Can't be changed."`
 	KeyName        effect.Reference       `star:"key_name" doc:"The key pair that lets in, by name or object. A change of it needs rebuild = True."`
 	UserData       effect.Text            `star:"user_data" doc:"What cloud-init gets, at most 48 KiB. Its digest is kept in the metadata to notice a change, which needs rebuild = True. Of secret data none is kept, since it could be guessed from that: a change of it goes unnoticed until the server is made anew."`
 	SecurityGroups []effect.Reference     `star:"security_groups" doc:"The security groups of the ports on networks, by name or object. Ports of one's own have theirs."`
@@ -80,7 +80,7 @@ type serverArgs struct {
 	Timeout        time.Duration          `star:"timeout" doc:"How long each wait may take until it is as wanted."`
 	Adopt          bool                   `star:"adopt" doc:"Take over a server of that name that lacks this recipe's mark."`
 	Resize         bool                   `star:"resize" doc:"Where the flavor differs, resize the server, which restarts it, and confirm that."`
-	Rebuild        bool                   `star:"rebuild" doc:"Where image, user_data or key_name differ, make its disk anew: what is on it is lost; id, ports and addresses stay."`
+	Rebuild        bool                   `star:"rebuild" doc:"Where image, user_data or key_name differ, make its disk anew: what is on it is lost; id, ports and addresses stay. A volume that it boots from keeps what is on it."`
 	Replace        bool                   `star:"replace" doc:"Where what can't be changed differs, or the server is in ERROR, delete it and make it anew."`
 }
 
@@ -117,12 +117,12 @@ func ensureServer(ctx context.Context, c *Cloud, a serverArgs) (any, error) {
 		return nil, invalid("pass the image's name: one that isn't there is then named", "the image is empty, or None")
 	case !a.Image.Empty() && !a.Volume.Empty():
 		return nil, invalid("give root_volume to boot from a volume that is made of the image", "it can't boot from both image and volume")
+	case a.RootVolume.V != nil && !a.Volume.Empty():
+		return nil, invalid("root_volume makes a volume of an image: leave out one of them", "it can't boot from both volume and root_volume")
 	case a.RootVolume.V != nil && a.Image.Empty():
 		return nil, invalid("give the image that the volume is made of", "root_volume needs an image")
 	case !slices.Contains([]string{"on", "off", "keep"}, a.Power):
 		return nil, invalid("say on, off or keep", "power is "+strconv.Quote(a.Power))
-	case a.Volume.Known() && !a.Volume.Empty() && a.Volume.Name == "" && !isID(a.Volume.ID.Reveal()):
-		return nil, invalid("pass cloud.volume.get(name)", "volume is neither an object nor an id")
 	case a.Flavor.Empty():
 		return nil, invalid("pass the flavor's name: one that isn't there is then named", "the flavor is empty, or None")
 	case a.Networks == nil && a.Ports == nil:

@@ -201,7 +201,7 @@ type rebuildArgs struct {
 func rebuildVerb() builtin.Func {
 	return builtin.Of(builtin.Spec[*Cloud, rebuildArgs]{
 		Name:     "rebuild",
-		Doc:      "Make the disk of the server of that name anew: what is on it is lost; id, ports and addresses stay. To follow a new image, `rebuild = True` of ensure is enough.",
+		Doc:      "Make the disk of the server of that name anew: what is on it is lost; id, ports and addresses stay. A volume that it boots from keeps what is on it. To follow a new image, `rebuild = True` of ensure is enough.",
 		Returns:  "openstack.server",
 		Example:  serverExample + `cloud.server.rebuild("gw", key = "2026-10")`,
 		Effect:   builtin.Changes,
@@ -210,14 +210,15 @@ func rebuildVerb() builtin.Func {
 		Run: func(ctx context.Context, c *Cloud, a rebuildArgs) (any, error) {
 			return (&actOp{cloud: c, name: a.Name, adopt: a.Adopt, timeout: a.Timeout, diff: onceFor("rebuild", a.Key),
 				apply: func(ctx context.Context, m machine, obj client.Object, _ effect.Change) (client.Object, error) {
-					body := client.Object{"imageRef": serverData(obj)["image"]}
+					find := func() (any, error) { return imageToRebuild(ctx, m.cl, obj) }
 					if !a.Image.Empty() {
-						id, err := resolveImage(ctx, c, m.cl, a.Image)
-						if err != nil {
-							return nil, err
-						}
-						body["imageRef"] = id
+						find = func() (any, error) { return resolveImage(ctx, c, m.cl, a.Image) }
 					}
+					image, err := find()
+					if err != nil {
+						return nil, err
+					}
+					body := client.Object{"imageRef": image}
 					if a.Key != "" {
 						body["metadata"] = withMetadata(obj, stampKey+"rebuild", a.Key, nil)
 					}

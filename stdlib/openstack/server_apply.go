@@ -75,6 +75,8 @@ func (o *serverOp) machine(cl *client.Client, id string) machine {
 func (o *serverOp) create(ctx context.Context, cl *client.Client) (string, error) {
 	body := client.Object{"name": o.args.Name, "description": o.mark}
 	whole := client.Object{"server": body}
+	version := client.ServerVersion
+	var volume string
 	meta := client.Object{}
 	for k, v := range o.args.Metadata {
 		meta[k] = v.Reveal()
@@ -105,7 +107,13 @@ func (o *serverOp) create(ctx context.Context, cl *client.Client) (string, error
 		case "root_volume":
 			meta[rootVolumeKey] = f.want
 		case "volume":
-			body["block_device_mapping_v2"] = []any{client.Object{"boot_index": 0, "source_type": "volume", "destination_type": "volume", "uuid": o.args.Volume.ID.Reveal(), "delete_on_termination": false}}
+			volume = f.want.(string)
+			body["block_device_mapping_v2"] = []any{client.Object{"boot_index": 0, "source_type": "volume", "destination_type": "volume", "uuid": volume, "delete_on_termination": false}}
+			v, err := volumeNoun().byID(ctx, cl, volume)
+			if err != nil {
+				return "", err
+			}
+			version = client.Highest(version, multiattachVersion(v))
 		case "group":
 			whole["os:scheduler_hints"] = client.Object{"group": f.want}
 		case "tags": // set once it runs
@@ -120,14 +128,15 @@ func (o *serverOp) create(ctx context.Context, cl *client.Client) (string, error
 	if !o.args.UserData.Empty() {
 		body["user_data"] = base64.StdEncoding.EncodeToString([]byte(o.args.UserData.Reveal()))
 	}
-	call := serverCall(http.MethodPost, "", whole)
 	if o.args.RootVolume.V != nil && rootVolume(o.args.RootVolume.V).kind != "" {
-		call.Version = client.RootVolumeTypeVersion
+		version = client.Highest(version, client.RootVolumeTypeVersion)
 	}
+	call := serverCall(http.MethodPost, "", whole)
+	call.Version = version
 	made, err := cl.One(ctx, call, "server")
 	o.sent.note(ctx, made, err)
 	if fault.KindOf(err) == fault.Conflict {
-		err = o.blame(ctx, cl, nics, err)
+		err = o.blame(ctx, cl, nics, volume, err)
 	}
 	if err != nil {
 		return str(made, "id"), err
@@ -148,8 +157,11 @@ func (r rootSpec) device(image any) client.Object {
 	return d
 }
 
-// blame names what uses the ports that a new server asks for.
-func (o *serverOp) blame(ctx context.Context, cl *client.Client, nics []any, err error) error {
+// blame names what uses the ports or the volume that a new server asks for.
+func (o *serverOp) blame(ctx context.Context, cl *client.Client, nics []any, volume string, err error) error {
+	if volume != "" && strings.Contains(err.Error(), volume) {
+		return blameServers(ctx, cl, volume, err)
+	}
 	var users []string
 	for _, n := range nics {
 		if id := str(n.(client.Object), "port"); id != "" {
@@ -223,7 +235,11 @@ func (o *serverOp) update(ctx context.Context, cl *client.Client, obj client.Obj
 // rebuild makes the disk anew from the wanted image, with the wanted user data
 // and key.
 func (o *serverOp) rebuild(ctx context.Context, m machine, obj client.Object, differs map[string]effect.Field) (client.Object, error) {
-	body := client.Object{"imageRef": serverData(obj)["image"]}
+	image, err := imageToRebuild(ctx, m.cl, obj)
+	if err != nil {
+		return nil, err
+	}
+	body := client.Object{"imageRef": image}
 	call := serverCall(http.MethodPost, "/"+m.id+"/action", client.Object{"rebuild": body})
 	if f, differ := differs["image"]; differ {
 		body["imageRef"] = f.New

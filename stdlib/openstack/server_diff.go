@@ -114,6 +114,9 @@ func (o *serverOp) diff(st effect.State) (effect.Change, error) {
 	}
 	if rebuilds(change) {
 		c.Note = "its disk is made anew"
+		if o.args.RootVolume.V != nil || !o.args.Volume.Empty() {
+			c.Note = "it restarts, and its volume keeps what is on it"
+		}
 	} else if slices.ContainsFunc(change, func(f effect.Field) bool { return f.Path == "flavor" }) {
 		c.Note = "it restarts"
 	}
@@ -156,7 +159,7 @@ func rebuilds(fields []effect.Field) bool {
 func (o *serverOp) immutable(obj client.Object, differ []effect.Field) error {
 	err := immutable(o.Target().String(), str(obj, "id"), differ)
 	if slices.ContainsFunc(differ, func(f effect.Field) bool {
-		return f.Path != "flavor" && !(rebuilds([]effect.Field{f}) && o.args.RootVolume.V == nil)
+		return f.Path != "flavor" && !(rebuilds([]effect.Field{f}) && o.args.RootVolume.V == nil && o.args.Volume.Empty())
 	}) {
 		return err // nothing milder helps
 	}

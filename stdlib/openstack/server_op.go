@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -69,6 +68,11 @@ func (o *serverOp) look(ctx context.Context) (effect.State, error) {
 			return effect.State{}, err
 		}
 	}
+	if !o.args.Volume.Empty() {
+		if obj["root"], err = rootVolumeOf(ctx, cl, obj); err != nil {
+			return effect.State{}, err
+		}
+	}
 	if !o.args.Group.Empty() {
 		if obj["group"], err = o.groupOf(ctx, cl, str(obj, "id")); err != nil {
 			return effect.State{}, err
@@ -109,10 +113,6 @@ func (o *serverOp) groupOf(ctx context.Context, cl *client.Client, id string) (a
 // want looks up what the arguments refer to.
 func (o *serverOp) want(ctx context.Context, cl *client.Client) error {
 	a := o.args
-	image, err := resolveImage(ctx, o.cloud, cl, a.Image)
-	if err != nil {
-		return err
-	}
 	flavor, err := o.flavor(ctx, cl)
 	if err != nil {
 		return err
@@ -127,6 +127,10 @@ func (o *serverOp) want(ctx context.Context, cl *client.Client) error {
 	}
 	o.fields = nil
 	if !a.Image.Empty() {
+		image, err := resolveImage(ctx, o.cloud, cl, a.Image)
+		if err != nil {
+			return err
+		}
 		o.fields = append(o.fields, field{attr: "image", key: "imageRef", want: image, fixed: !a.Rebuild || a.RootVolume.V != nil})
 	}
 	o.fields = append(o.fields, field{attr: "flavor", key: "flavorRef", want: flavor, fixed: !a.Resize})
@@ -139,7 +143,13 @@ func (o *serverOp) want(ctx context.Context, cl *client.Client) error {
 	if a.RootVolume.V != nil {
 		o.fields = append(o.fields, field{attr: "root_volume", want: rootVolume(a.RootVolume.V).String(), fixed: true})
 	}
-	o.fields = append(o.fields, textField("volume", "", a.Volume.ID, true)...)
+	if !a.Volume.Empty() {
+		volume, err := volumeNoun().resolve(ctx, o.cloud, cl, a.Volume)
+		if err != nil {
+			return err
+		}
+		o.fields = append(o.fields, field{attr: "volume", want: volume, fixed: true})
+	}
 	o.fields = append(o.fields, textField("key_name", "", a.KeyName.ID, !a.Rebuild)...)
 	o.fields = append(o.fields, textField("availability_zone", "", a.Zone, true)...)
 	if !a.Group.Empty() {
@@ -173,68 +183,6 @@ func (o *serverOp) want(ctx context.Context, cl *client.Client) error {
 func digest(t effect.Text) string {
 	sum := sha256.Sum256([]byte(t.Reveal()))
 	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// A rootSpec is what a recipe says of the root volume.
-type rootSpec struct {
-	size   int64
-	kind   string
-	delete bool
-}
-
-// String is the form that the metadata keep.
-func (r rootSpec) String() string {
-	s := fmt.Sprintf("size=%d delete_on_termination=%t", r.size, r.delete)
-	if r.kind != "" {
-		s += " type=" + r.kind
-	}
-	return s
-}
-
-func rootVolume(v any) rootSpec {
-	m, _ := v.(map[string]any)
-	r := rootSpec{delete: true}
-	r.size, _ = m["size"].(int64)
-	r.kind, _ = m["type"].(string)
-	if d, given := m["delete_on_termination"].(bool); given {
-		r.delete = d
-	}
-	return r
-}
-
-// checkRootVolume refuses what is no description of a root volume.
-func checkRootVolume(target string, v any) error {
-	if v == nil {
-		return nil
-	}
-	m, isDict := v.(map[string]any)
-	bad := func(text string) error {
-		return fault.Hinted(fault.Invalid, `such as {"size": 20, "type": "ssd", "delete_on_termination": False}`, "%s: root_volume %s", target, text)
-	}
-	if !isDict {
-		return bad("is no dict")
-	}
-	for k, x := range m {
-		right := false
-		switch k {
-		case "size":
-			n, isInt := x.(int64)
-			right = isInt && n > 0
-		case "type":
-			_, right = x.(string)
-		case "delete_on_termination":
-			_, right = x.(bool)
-		default:
-			return bad("has no member " + k)
-		}
-		if !right {
-			return bad(fmt.Sprintf("has %v as its %s", x, k))
-		}
-	}
-	if m["size"] == nil {
-		return bad("has no size")
-	}
-	return nil
 }
 
 func (o *serverOp) flavor(ctx context.Context, cl *client.Client) (any, error) {
@@ -271,15 +219,9 @@ func (o *serverOp) have(st effect.State) map[string]any {
 	obj := st.Raw.(client.Object)
 	m, _ := obj["metadata"].(client.Object)
 	out := map[string]any{"config_drive": strings.EqualFold(str(obj, "config_drive"), "true"), "user_data": str(m, userDataKey),
-		"root_volume": str(m, rootVolumeKey), "group": obj["group"]}
+		"root_volume": str(m, rootVolumeKey), "group": obj["group"], "volume": obj["root"]}
 	for k, v := range st.Attrs {
 		out[k] = v
-	}
-	if volumes, _ := out["volumes"].([]any); len(volumes) > 0 {
-		out["volume"] = volumes[0]
-		if !o.args.Volume.Empty() && o.args.Volume.Known() && slices.Contains(volumes, any(o.args.Volume.ID.Reveal())) {
-			out["volume"] = o.args.Volume.ID.Reveal()
-		}
 	}
 	var nets, ports []any
 	for _, p := range objects(obj, "ports") {

@@ -29,10 +29,11 @@ func attachmentData(o client.Object) map[string]any {
 type attachmentArgs struct {
 	Server  effect.Reference `star:"server,required" doc:"The server; a name works too."`
 	Volume  effect.Reference `star:"volume,required" doc:"The volume; a name works too."`
-	Device  string           `star:"device" doc:"What to call it on the server, such as /dev/vdb: a wish, which most hypervisors don't grant, and which isn't compared. Default: the next that is free."`
-	Tag     string           `star:"tag" doc:"A tag by which the server finds it in its metadata. It isn't compared."`
-	With    *bool            `star:"delete_with_server" doc:"Whether the volume is deleted with the server. Default: False."`
+	Device  string           `star:"device" doc:"What the cloud is to call it, such as /dev/vdb. Its letters count: /dev/sdb is the same. Most hypervisors choose by themselves, and then it is an error. Can't be changed. Default: the next that is free."`
+	Tag     string           `star:"tag" doc:"A tag by which the server finds it in its metadata. Can't be changed."`
+	With    *bool            `star:"delete_with_server" doc:"Whether the volume is deleted with the server. Default: False for a new attachment; another keeps what it has."`
 	Timeout time.Duration    `star:"timeout" doc:"How long it may take."`
+	Replace bool             `star:"replace" doc:"Where device or tag differ, take the volume from the server and give it anew."`
 }
 
 type attachmentRef struct {
@@ -77,7 +78,7 @@ func volumeAttachmentVerbs() builtin.Noun {
 						if err != nil {
 							return effect.State{}, err
 						}
-						obj, err := p.find(ctx, cl)
+						obj, err := p.find(ctx, cl, "")
 						if err == nil && obj == nil {
 							err = fault.New(fault.NotFound, "server %s doesn't have volume %s", a.Server, a.Volume)
 						}
@@ -98,7 +99,7 @@ func volumeAttachmentVerbs() builtin.Noun {
 						if err != nil {
 							return nil, err
 						}
-						all, err := listAttachments(ctx, cl, id)
+						all, err := listAttachments(ctx, cl, id, "")
 						out := make([]map[string]any, len(all))
 						for i, o := range all {
 							out[i] = attachmentData(o)
@@ -124,7 +125,7 @@ func volumeAttachmentVerbs() builtin.Noun {
 							} else if err != nil {
 								return nil, err
 							}
-							return p.find(ctx, cl)
+							return p.find(ctx, cl, "")
 						},
 						remove: func(ctx context.Context, cl *client.Client, _ client.Object) error { return c.detach(ctx, cl, p) },
 					})
@@ -176,12 +177,13 @@ func resolvePair(ctx context.Context, c *Cloud, cl *client.Client, server, volum
 	return attachmentPair{s, id}, nil
 }
 
-// find returns the server's attachment of the volume; nil if there is none.
-func (p attachmentPair) find(ctx context.Context, cl *client.Client) (client.Object, error) {
+// find returns the server's attachment of the volume as a microversion shows it;
+// nil if there is none.
+func (p attachmentPair) find(ctx context.Context, cl *client.Client, version string) (client.Object, error) {
 	if p.server == "" || p.volume == "" {
 		return nil, nil
 	}
-	all, err := listAttachments(ctx, cl, p.server)
+	all, err := listAttachments(ctx, cl, p.server, version)
 	if err != nil {
 		return nil, err
 	}
@@ -192,150 +194,8 @@ func (p attachmentPair) find(ctx context.Context, cl *client.Client) (client.Obj
 	return all[i], nil
 }
 
-func listAttachments(ctx context.Context, cl *client.Client, server string) ([]client.Object, error) {
-	return cl.List(ctx, client.Call{Service: client.Compute, Path: "/servers/" + url.PathEscape(server) + "/os-volume_attachments"}, "volumeAttachments")
-}
-
-// An attachmentOp makes a server have a volume.
-type attachmentOp struct {
-	cloud *Cloud
-	args  attachmentArgs
-	pair  attachmentPair
-}
-
-func (o *attachmentOp) Target() effect.Target {
-	return o.cloud.target("volume_attachment", attachmentName(o.args.Server, o.args.Volume))
-}
-
-// holds returns how a volume stands towards a server: free, coming, held, going
-// or failed.
-func holds(volume client.Object, server string) string {
-	mine := slices.ContainsFunc(objects(volume, "attachments"), func(a client.Object) bool { return str(a, "server_id") == server })
-	switch s := str(volume, "status"); {
-	case s == "error_attaching" || s == "error_detaching" || s == "error":
-		return "failed"
-	case s == "detaching":
-		return "going"
-	case mine:
-		return "held"
-	case s == "available":
-		return "free"
-	}
-	return "coming"
-}
-
-func (o *attachmentOp) Observe(ctx context.Context) (effect.State, error) {
-	cl, err := o.cloud.client(ctx)
-	if err != nil {
-		return effect.State{}, err
-	}
-	if o.pair, err = resolvePair(ctx, o.cloud, cl, o.args.Server, o.args.Volume); err != nil {
-		return effect.State{}, err
-	}
-	obj, err := o.pair.find(ctx, cl)
-	if err != nil || obj == nil {
-		return effect.State{}, err
-	}
-	volume, err := volumeNoun().byID(ctx, cl, o.pair.volume)
-	if err != nil {
-		return effect.State{}, err
-	}
-	return effect.State{Exists: true, Attrs: attachmentData(obj), Raw: holds(volume, o.pair.server)}, nil
-}
-
-func (o *attachmentOp) Diff(st effect.State) (effect.Change, error) {
-	t := o.Target()
-	if st.Exists && st.Raw == "held" {
-		return effect.Unchanged(), nil
-	}
-	unknown := func(name, id string) any {
-		if id != "" {
-			return id
-		}
-		return effect.Unknown{Of: t.String() + " " + name}
-	}
-	c := effect.Change{Kind: effect.Create, Reach: o.cloud.reach("volume_attachment"),
-		After: map[string]any{"server": unknown("server", o.pair.server), "volume": unknown("volume", o.pair.volume), "device": unknown("device", "")}}
-	if st.Exists {
-		c.Kind, c.Fields = effect.Update, []effect.Field{{Path: "status", Old: st.Raw, New: "held"}}
-		c.After["device"] = st.Attrs["device"]
-		if st.Raw == "going" {
-			c.After["device"] = unknown("device", "")
-		}
-	}
-	return c, nil
-}
-
-func (o *attachmentOp) Apply(ctx context.Context, c effect.Change) (effect.State, error) {
-	cl, err := o.cloud.client(ctx)
-	if err != nil {
-		return effect.State{}, err
-	}
-	if c.Before.Exists && c.Before.Raw == "going" {
-		if err := o.cloud.freed(ctx, cl, o.pair); err != nil {
-			return effect.State{}, err
-		}
-		c.Kind = effect.Create
-	}
-	if c.Kind == effect.Create {
-		if err := o.attach(ctx, cl); err != nil {
-			return effect.State{}, err
-		}
-	}
-	if err := o.held(ctx, cl); err != nil {
-		return effect.State{}, err
-	}
-	obj, err := o.pair.find(ctx, cl)
-	if err == nil && obj == nil {
-		err = fault.New(fault.Failed, "the cloud didn't keep %s", o.Target())
-	}
-	return effect.State{Exists: true, Attrs: attachmentData(obj), Raw: "held"}, err
-}
-
-func (o *attachmentOp) attach(ctx context.Context, cl *client.Client) error {
-	body := client.Object{"volumeId": o.pair.volume}
-	version := ""
-	if o.args.Device != "" {
-		body["device"] = o.args.Device
-	}
-	if o.args.Tag != "" {
-		body["tag"], version = o.args.Tag, client.AttachmentTagVersion
-	}
-	if o.args.With != nil {
-		body["delete_on_termination"], version = *o.args.With, client.Highest(version, client.AttachmentDeleteVersion)
-	}
-	_, err := cl.Do(ctx, client.Call{Service: client.Compute, Version: version, Method: http.MethodPost, Path: "/servers/" + o.pair.server + "/os-volume_attachments",
-		Body: client.Object{"volumeAttachment": body}})
-	if fault.KindOf(err) != fault.Conflict {
-		return err
-	}
-	volume, verr := volumeNoun().byID(ctx, cl, o.pair.volume)
-	if verr != nil {
-		return err // the first error says what went wrong
-	}
-	var users []string
-	for _, s := range volumeServers(volume).([]any) {
-		users = append(users, serverText(ctx, cl, s.(string)))
-	}
-	return blamed(err, users)
-}
-
-// held waits until the server has the volume.
-func (o *attachmentOp) held(ctx context.Context, cl *client.Client) error {
-	w := waiting{target: o.Target(), what: "server " + o.pair.server + " having volume " + o.pair.volume, timeout: o.args.Timeout, hint: "the cloud's operators can tell what holds it up"}
-	return o.cloud.await(ctx, w, func(ctx context.Context) (string, bool, error) {
-		volume, err := volumeNoun().byID(ctx, cl, o.pair.volume)
-		if err != nil {
-			return "", false, err
-		}
-		switch s := holds(volume, o.pair.server); s {
-		case "held":
-			return "", true, nil
-		case "free", "failed":
-			return "", false, fault.New(fault.Failed, "attaching volume %s failed: it is %s again", o.pair.volume, str(volume, "status"))
-		}
-		return "the volume is " + str(volume, "status"), false, nil
-	})
+func listAttachments(ctx context.Context, cl *client.Client, server, version string) ([]client.Object, error) {
+	return cl.List(ctx, client.Call{Service: client.Compute, Version: version, Path: "/servers/" + url.PathEscape(server) + "/os-volume_attachments"}, "volumeAttachments")
 }
 
 // detach takes a volume from a server and waits until it is free.

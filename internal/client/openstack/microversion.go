@@ -43,6 +43,14 @@ const (
 	AttachmentTagVersion = "2.49"
 	// AttachmentDeleteVersion is for deleting a volume with its server.
 	AttachmentDeleteVersion = "2.79"
+	// AttachmentShowTagVersion is for reading the tag of a server's volume.
+	AttachmentShowTagVersion = "2.70"
+	// AttachmentUpdateVersion is for changing whether a volume is deleted with its
+	// server.
+	AttachmentUpdateVersion = "2.85"
+	// MultiattachVersion is for giving a server a volume of a type that lets several
+	// have it.
+	MultiattachVersion = "2.60"
 	// VolumeGrowVersion is for growing a volume that servers have.
 	VolumeGrowVersion = "3.42"
 	// VolumeMessageVersion is for what Cinder says of a failure.
@@ -73,6 +81,9 @@ func Uses() []Use {
 		{Compute, "hypervisors", HypervisorVersion, "ids that are unique, and pages; from 2.88 sizes are no longer in it"},
 		{Compute, "tags of a server's volumes", AttachmentTagVersion, "they are given when a volume is attached"},
 		{Compute, "volumes that are deleted with their server", AttachmentDeleteVersion, "it is said when a volume is attached"},
+		{Compute, "comparing tags of a server's volumes", AttachmentShowTagVersion, "they are shown"},
+		{Compute, "changing whether a volume is deleted with its server", AttachmentUpdateVersion, "it can be changed"},
+		{Compute, "volumes that several servers have", MultiattachVersion, "they are refused before"},
 		{BlockStorage, "volumes that grow while servers have them", VolumeGrowVersion, "growing is allowed then"},
 		{BlockStorage, "reasons of failures", VolumeMessageVersion, "the messages of one resource can be asked for"},
 	}

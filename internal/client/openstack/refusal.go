@@ -103,6 +103,7 @@ func kindOf(status int, name, message string) fault.Kind {
 		return fault.Denied
 	case http.StatusBadRequest:
 		// Cinder's way of saying that the state of a volume doesn't allow it now; Nova passes it on.
+		message = strings.TrimPrefix(message, "Invalid input received: ")
 		if strings.HasPrefix(message, "Invalid volume: ") || strings.HasPrefix(message, "Invalid snapshot: ") {
 			return fault.Conflict
 		}
