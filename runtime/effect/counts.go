@@ -3,10 +3,14 @@ package effect
 // Counts says what the ops of a run did, or would do.
 type Counts struct {
 	Created, Updated, Replaced, Deleted, Ran, Later, Unchanged, Failed int
+
+	Partly int // failed after they had changed something
 }
 
 // Changed returns the number of changes.
-func (c Counts) Changed() int { return c.Created + c.Updated + c.Replaced + c.Deleted + c.Ran }
+func (c Counts) Changed() int {
+	return c.Created + c.Updated + c.Replaced + c.Deleted + c.Ran + c.Partly
+}
 
 // Counts returns what the ops did so far.
 func (d *Door) Counts() Counts {

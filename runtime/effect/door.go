@@ -165,6 +165,7 @@ func (d *Door) do(ctx context.Context, s *Scope, op Op) (State, error) {
 	start := d.Clock.Now()
 	var last error
 	var tried *Change // the change that an earlier try was about to make
+	ctx, touched := touchable(ctx)
 	for try := 1; ; try++ {
 		st, changed, err := d.once(ctx, s, op, t, start, tried)
 		if err == nil {
@@ -187,11 +188,14 @@ func (d *Door) do(ctx context.Context, s *Scope, op Op) (State, error) {
 			err = fault.Wrap("", t.String(), err)
 		}
 		attempted := caught(ctx, err)
+		d.mu.Lock()
 		if fault.KindOf(err) != fault.Cancelled && !attempted {
-			d.mu.Lock()
 			d.counts.Failed++
-			d.mu.Unlock()
 		}
+		if touched.Load() {
+			d.counts.Partly++
+		}
+		d.mu.Unlock()
 		d.lose(t.Scope, err)
 		d.emit(s, Event{Kind: OpEnd, Target: t.String(), Change: changed, Err: err, Attempt: attempted, Elapsed: d.Clock.Now().Sub(start)})
 		return State{}, err
@@ -222,6 +226,9 @@ func (d *Door) once(ctx context.Context, s *Scope, op Op, t Target, start time.T
 		return State{}, nil, err
 	}
 	d.meet(s, op, t, before)
+	if tried != nil && tried.Kind == Create && before.Exists {
+		Touched(ctx) // only the answer was lost
+	}
 	if d.Survey {
 		return d.survey(ctx, s, op, t, before), nil, nil
 	}
@@ -292,6 +299,7 @@ func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, s
 	rec.Time, rec.Attrs, rec.Err = d.Clock.Now(), d.cleaned(after.Attrs), d.Redacted(err)
 	if d.Recorder != nil {
 		if rerr := d.Recorder.Result(rec); rerr != nil && err == nil {
+			untouched(ctx) // it is counted in full
 			return State{}, &c, rerr
 		}
 	}

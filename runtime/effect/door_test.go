@@ -57,6 +57,7 @@ type box struct {
 	want    Text
 	errs    []error // of the next applies
 	effects bool    // an apply that fails has had its effect
+	touches bool    // an apply that fails has changed something before
 	calls   []string
 }
 
@@ -85,6 +86,9 @@ func (b *box) Apply(ctx context.Context, c Change) (State, error) {
 	if len(b.errs) > 0 {
 		err := b.errs[0]
 		b.errs = b.errs[1:]
+		if b.touches {
+			Touched(ctx)
+		}
 		if b.effects {
 			set()
 		}
@@ -167,6 +171,29 @@ func TestLostAnswerIsFoundNotMadeTwice(t *testing.T) {
 	}
 	if retries != 1 {
 		t.Errorf("%d retries were told", retries)
+	}
+}
+
+// An op that fails once something was changed counts as a change.
+func TestPartialChangesCount(t *testing.T) {
+	refused := fault.New(fault.Invalid, "refused")
+	for _, c := range []struct {
+		box  *box
+		want Counts
+	}{
+		{&box{want: Plain("x"), errs: []error{refused}}, Counts{Failed: 1}},
+		{&box{want: Plain("x"), errs: []error{refused}, touches: true}, Counts{Failed: 1, Partly: 1}},
+		{&box{want: Plain("x"), errs: []error{fault.New(fault.Conflict, "busy"), refused}, touches: true}, Counts{Failed: 1, Partly: 1}},
+		{&box{want: Plain("x"), errs: []error{fault.New(fault.Conflict, "busy")}, touches: true}, Counts{Created: 1}},
+	} {
+		d, ctx, _, _ := world(Apply)
+		_, err := Do(ctx, c.box)
+		if got := d.Counts(); got != c.want || (err == nil) != (c.want.Failed == 0) {
+			t.Errorf("got %+v (%v), want %+v", got, err, c.want)
+		}
+		if got, want := d.Counts().Changed(), c.want.Partly+c.want.Created; got != want {
+			t.Errorf("%d changed, want %d", got, want)
+		}
 	}
 }
 

@@ -106,7 +106,7 @@ func (c *Cloud) open(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	entry.Creates = c.config.Creates
+	entry.Creates, entry.Wrote = c.config.Creates, effect.Touched
 	for _, s := range entry.Secrets() {
 		effect.Derived(ctx, s) // one that can't be told from other text is in no message of this module
 	}

@@ -299,3 +299,25 @@ func TestServerFaults(t *testing.T) {
 		t.Errorf("servers: %v", all)
 	}
 }
+
+// TestPartialCreatesCount has the second call refused of what takes two to be
+// made: the run has changed something.
+func TestPartialCreatesCount(t *testing.T) {
+	for call, second := range map[string]lab.Fault{
+		`cloud.network.ensure("n", tags = ["a"])`:                                                                                      {Method: "PUT", Path: "/tags$"},
+		`cloud.security_group.ensure("n", rules = [{"protocol": "tcp", "port": 22}])`:                                                  {Method: "POST", Path: "/security-group-rules$"},
+		`cloud.router.ensure("n", subnets = ["base"])`:                                                                                 {Method: "PUT", Path: "/add_router_interface$"},
+		`cloud.server.ensure("n", image = "lab-tiny", flavor = "m1.nano", networks = ["base"], tags = ["a"])`:                          {Method: "PUT", Path: "/tags$"},
+		`openstack.connect("admin").flavor.ensure("n", vcpus = 1, ram = 64, disk = 1, public = False, extra_specs = {"hw:cpus": "a"})`: {Method: "POST", Path: "/os-extra_specs$"},
+	} {
+		w := newWorld(t, lab.Config{BootDelay: time.Millisecond})
+		w.must(base)
+		second.Status, second.Count = 400, -1
+		w.inject(second)
+		door := startest.NewDoor(effect.Apply)
+		err := w.run(context.Background(), w.newModule(), door, call)
+		if c := door.Counts(); fault.KindOf(err) != fault.Invalid || c.Changed() != 1 || c.Partly != 1 || c.Failed != 1 {
+			t.Errorf("%s: %v, %+v", call, err, c)
+		}
+	}
+}

@@ -57,7 +57,7 @@ func summaries() map[string]SummaryData {
 	return map[string]SummaryData{
 		"summary_ok": {Run: "20260301-1", Recipe: "gateway", Steps: steps, Counts: effect.Counts{Created: 5, Updated: 2, Ran: 1, Unchanged: 40},
 			Time: end, Elapsed: 72 * time.Second, Outputs: outputs()},
-		"summary_failed": {Run: "20260301-2", Recipe: "gateway", Time: end, Elapsed: 3 * time.Hour, Counts: effect.Counts{Failed: 1},
+		"summary_failed": {Run: "20260301-2", Recipe: "gateway", Time: end, Elapsed: 3 * time.Hour, Counts: effect.Counts{Failed: 1, Partly: 1},
 			Steps: append(steps, runtime.StepResult{Path: "d", Status: runtime.Failed}, runtime.StepResult{Path: "e", Status: runtime.NotRun}, runtime.StepResult{Path: "f", Status: runtime.Deferred}),
 			Err:   &runtime.StepError{Step: "d", Err: fault.Hinted(fault.Quota, "ask for more", "no"+evil)}},
 		"summary_stopped": {Steps: append(steps[:len(steps):len(steps)], runtime.StepResult{Path: "d", Status: runtime.Stopped}, runtime.StepResult{Path: "e", Status: runtime.NotRun}),

@@ -168,6 +168,9 @@ func byKind(c effect.Counts, ascii bool) string {
 			kinds = append(kinds, fmt.Sprintf("%d %s", k.n, wordFor(k.kind, ascii).done))
 		}
 	}
+	if c.Partly > 0 {
+		kinds = append(kinds, fmt.Sprintf("%d in part", c.Partly))
+	}
 	if len(kinds) == 0 {
 		return ""
 	}
@@ -232,7 +235,8 @@ type SummaryRecord struct {
 }
 
 // ChangeCounts are the numbers of ops by what they did. Changed is the sum of
-// created, updated, replaced, deleted and ran.
+// created, updated, replaced, deleted, ran and
+// in_part: ops that failed after they had changed something.
 type ChangeCounts struct {
 	Changed   int `json:"changed"`
 	Created   int `json:"created"`
@@ -240,6 +244,7 @@ type ChangeCounts struct {
 	Replaced  int `json:"replaced"`
 	Deleted   int `json:"deleted"`
 	Ran       int `json:"ran"`
+	Partly    int `json:"in_part"`
 	Unchanged int `json:"unchanged"`
 	Failed    int `json:"failed"`
 }
@@ -250,7 +255,7 @@ func SummaryJSON(w io.Writer, s SummaryData, o SummaryOptions) error {
 	c := s.Counts
 	rec := SummaryRecord{Time: stamp(s.Time), Kind: "summary", Run: o.Redactor.String(s.Run), Recipe: o.Redactor.String(s.Recipe), Verb: s.Verb, Left: s.Left, Status: statusOf(s.Err),
 		Steps: stepCounts(s.Steps), Elapsed: s.Elapsed.Milliseconds(), Outputs: forJSON(outputData(s.Outputs, o.Redactor)), Error: errorRecord(s.Err, o.Redactor),
-		Changes: ChangeCounts{Changed: c.Changed(), Created: c.Created, Updated: c.Updated, Replaced: c.Replaced, Deleted: c.Deleted, Ran: c.Ran, Unchanged: c.Unchanged, Failed: c.Failed}}
+		Changes: ChangeCounts{Changed: c.Changed(), Created: c.Created, Updated: c.Updated, Replaced: c.Replaced, Deleted: c.Deleted, Ran: c.Ran, Partly: c.Partly, Unchanged: c.Unchanged, Failed: c.Failed}}
 	_, err := w.Write(jsonLine(rec))
 	return err
 }

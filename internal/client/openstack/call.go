@@ -88,7 +88,11 @@ func (c *Client) Send(ctx context.Context, call Call) (Answer, error) {
 		}
 		defer leave()
 	}
-	return c.send(ctx, call, address, []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent})
+	a, err := c.send(ctx, call, address, []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent})
+	if err == nil && !call.reads() && c.entry.Wrote != nil {
+		c.entry.Wrote(ctx)
+	}
+	return a, err
 }
 
 // enter takes one of the places of a bounded crowd.

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/url"
 	"slices"
@@ -35,6 +36,10 @@ type Entry struct {
 	Endpoints map[Service]string
 	Timeout   time.Duration // of one call, uploads excepted
 	Creates   int           // bound of the creates that one service is sent at the same time; 0 means 5
+
+	// Wrote is called once a call that changes something was carried out, by
+	// several goroutines at once; nil is told nothing.
+	Wrote func(context.Context)
 
 	names  map[string]string // how the source spells each field
 	at     map[string]string // where it is said, as far as it is
