@@ -344,3 +344,13 @@ func serverFailed(obj client.Object, name, how string) error {
 	}
 	return fault.Hinted(fault.Failed, hint, "server %s (%s) %s: %s", name, str(obj, "id"), how, message)
 }
+
+// bootFailed is the same for a server that never ran. A quota that it exceeds is
+// of volumes: what Nova itself counts is refused at once.
+func bootFailed(obj client.Object, name, how string) error {
+	err := serverFailed(obj, name, how)
+	if reason, _ := obj["fault"].(client.Object); strings.Contains(strings.ToLower(str(reason, "message")), "quota") {
+		return fault.Hinted(fault.Quota, "have the quota raised, or delete volumes; then replace = True deletes the server and makes it anew", "%v", err)
+	}
+	return err
+}

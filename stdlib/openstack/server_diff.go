@@ -57,7 +57,7 @@ func (o *serverOp) diff(st effect.State) (effect.Change, error) {
 	want = o.wantedStatus(status)
 	if status == "ERROR" {
 		if !o.args.Replace {
-			return effect.Change{}, serverFailed(obj, o.args.Name, "is in ERROR since an earlier run")
+			return effect.Change{}, bootFailed(obj, o.args.Name, "is in ERROR since an earlier run")
 		}
 		return fresh(effect.Replace, []effect.Field{{Path: "status", Old: status, New: want}}), nil
 	}

@@ -34,7 +34,7 @@ func (m machine) await(ctx context.Context, states ...string) (client.Object, er
 			return "", false, err
 		}
 		if str(obj, "status") == "ERROR" && !slices.Contains(states, "ERROR") {
-			return "", false, serverFailed(obj, m.name, "ended in ERROR")
+			return "", false, bootFailed(obj, m.name, "ended in ERROR")
 		}
 		seen = obj
 		done := slices.Contains(states, str(obj, "status")) && str(obj, "OS-EXT-STS:task_state") == ""

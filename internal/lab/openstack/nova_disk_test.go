@@ -62,7 +62,9 @@ func TestBootFromVolumes(t *testing.T) {
 				t.Errorf("its volume: %+v", v)
 			}
 			l.run([]call{{l.demo, "GET /compute/v2.1/servers/" + s.ID + " 2.3", "", 200, `"delete_on_termination":` + map[bool]string{true: "false", false: "true"}[r.kept]},
-				{l.demo, "DELETE /compute/v2.1/servers/" + s.ID + "/os-volume_attachments/" + v.ID, "", 400, "Cannot detach a root device volume"}})
+				{l.demo, "DELETE /compute/v2.1/servers/" + s.ID + "/os-volume_attachments/" + v.ID, "", 400, "Cannot detach a root device volume"},
+				{l.admin, "GET /compute/v2.1/os-hypervisors/1", "", 200, `"local_gb_used":0`},
+				{l.admin, "GET /compute/v2.1/os-hypervisors/2", "", 200, `"local_gb_used":0`}})
 			if err := servers.Delete(l.ctx, l.compute, s.ID).ExtractErr(); err != nil {
 				t.Fatal(err)
 			}
@@ -75,6 +77,21 @@ func TestBootFromVolumes(t *testing.T) {
 				t.Errorf("after the server it is %+v, %v", after, err)
 			}
 		})
+	}
+}
+
+// TestTwinsFromAnImage makes a volume for each of two servers of one create.
+func TestTwinsFromAnImage(t *testing.T) {
+	l := newLab(t, nil)
+	l.run([]call{{l.demo, "POST /compute/v2.1/servers 2.37", `{"server":{"name":"twin","min_count":2,"flavorRef":"` + l.flavor("m1.nano") + `","networks":"none","block_device_mapping_v2":[` +
+		`{"boot_index":0,"source_type":"image","destination_type":"volume","uuid":"` + l.imageID("lab-tiny") + `","volume_size":1}]}}`, 202, `"id"`}})
+	l.clock.Advance(2 * time.Second)
+	users := map[any]bool{}
+	for _, a := range l.cloud.State(false)["volume_attachment"] {
+		users[a["server"]] = true
+	}
+	if len(users) != 2 || len(l.cloud.State(false)["volume"]) != 2 {
+		t.Errorf("volumes %v are used by %v", l.cloud.State(false)["volume"], users)
 	}
 }
 
