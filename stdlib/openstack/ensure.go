@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
@@ -29,6 +30,7 @@ type ensureOp struct {
 	parts  parts // what is created by calls of its own; may be nil
 
 	fields  []field
+	touched []string // the reach of what the noun touches
 	sent    sent
 	glanced glanced
 }
@@ -105,7 +107,11 @@ func (o *ensureOp) look(ctx context.Context) (effect.State, error) {
 		return effect.State{}, err
 	}
 	o.sent = sent{}
-	return o.state(ctx, cl, obj)
+	st, err := o.state(ctx, cl, obj)
+	if err == nil && o.noun.touches != nil && effect.From(ctx).Door.Mode == effect.Plan {
+		o.touched, err = o.noun.touches(ctx, o.cloud, cl, differing(o.fields, st.Attrs), st)
+	}
+	return st, err
 }
 
 func (o *ensureOp) state(ctx context.Context, cl *client.Client, obj client.Object) (effect.State, error) {
@@ -119,7 +125,7 @@ func (o *ensureOp) state(ctx context.Context, cl *client.Client, obj client.Obje
 
 func (o *ensureOp) Diff(st effect.State) (effect.Change, error) {
 	c, err := o.diff(st)
-	c.Reach = o.cloud.reach(o.noun.name)
+	c.Reach = slices.Concat(o.cloud.reach(o.noun.name), o.touched)
 	return c, err
 }
 

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"net/url"
+	"slices"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -162,6 +163,33 @@ func leadingTo(ctx context.Context, cl *client.Client, fs []field) ([]client.Obj
 		}
 	}
 	return nil, nil
+}
+
+// floatingIPsLost returns the reach of a change of a port's addresses: the
+// floating IPs that Neutron detaches, as the address that they lead to goes.
+func floatingIPsLost(ctx context.Context, c *Cloud, cl *client.Client, change []field, st effect.State) ([]string, error) {
+	i := slices.IndexFunc(change, func(f field) bool { return f.attr == "fixed_ips" })
+	if i < 0 {
+		return nil, nil
+	}
+	all, err := floatingIPNoun().list(ctx, cl, url.Values{"port_id": {st.Attrs["id"].(string)}})
+	if err != nil {
+		return nil, err
+	}
+	wanted, _ := change[i].want.([]any)
+	var out []string
+	for _, ip := range all {
+		stays := func(w any) bool { m, _ := w.(map[string]any); return m["address"] == str(ip, "fixed_ip_address") }
+		if slices.ContainsFunc(wanted, stays) {
+			continue
+		}
+		name := nameInMark(ip)
+		if effect.Mark(ctx, name) != markOf(ip) {
+			name = "*" // a recipe may have adopted it under any name
+		}
+		out = append(out, c.target("floating_ip", name).String())
+	}
+	return out, nil
 }
 
 // externalNetwork returns the external network of that name, or the only one.

@@ -58,6 +58,9 @@ type noun struct {
 	users func(ctx context.Context, cl *client.Client, id string) ([]string, error)
 	// rivals names what stands in the way of a create that met a conflict; may be nil.
 	rivals func(ctx context.Context, cl *client.Client, body client.Object) ([]string, error)
+	// touches returns the reach of a change of those fields, beside that of the
+	// kind; a plan asks. May be nil.
+	touches func(ctx context.Context, c *Cloud, cl *client.Client, change []field, st effect.State) ([]string, error)
 }
 
 // Tagging says how the API takes tags.

@@ -56,7 +56,8 @@ func portNoun() *noun {
 			}
 			return []string{str(p, "device_owner") + " " + str(p, "device_id")}, nil
 		},
-		rivals: addressRivals,
+		rivals:  addressRivals,
+		touches: floatingIPsLost,
 	}
 }
 
