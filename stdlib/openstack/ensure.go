@@ -108,6 +108,11 @@ func (o *ensureOp) look(ctx context.Context) (effect.State, error) {
 	}
 	o.sent = sent{}
 	st, err := o.state(ctx, cl, obj)
+	for i, f := range o.fields {
+		if err == nil && f.over != nil {
+			o.fields[i].want = f.over(st.Attrs)
+		}
+	}
 	if err == nil && o.noun.touches != nil && effect.From(ctx).Door.Mode == effect.Plan {
 		o.touched, err = o.noun.touches(ctx, o.cloud, cl, differing(o.fields, st.Attrs), st)
 	}
@@ -161,11 +166,6 @@ func (o *ensureOp) diff(st effect.State) (effect.Change, error) {
 		return fresh(effect.Create, fields), nil
 	}
 	obj := st.Raw.(client.Object)
-	for i, f := range o.fields {
-		if f.over != nil {
-			o.fields[i].want = f.over(st.Attrs[f.attr])
-		}
-	}
 	change, fixed, later := compare(o.fields, st.Attrs)
 	if o.misnamed(obj) {
 		change = append([]effect.Field{{Path: "name", Old: str(obj, "name"), New: o.name}}, change...)

@@ -31,8 +31,9 @@ type field struct {
 	act func(ctx context.Context, cl *client.Client, obj client.Object) error
 	// unmoved is the hint where act was taken and changed nothing.
 	unmoved string
-	// over returns what is wanted where part of it is what is there; may be nil.
-	over func(have any) any
+	// over returns what is wanted where part of it is what is there, whose
+	// attributes it gets; may be nil.
+	over func(have map[string]any) any
 	// fixedFrom reports whether it can't be changed from what is there; may be nil.
 	fixedFrom func(have any) bool
 }

@@ -17,11 +17,16 @@ func portNoun() *noun {
 		attrs: []attr{
 			idAttr(), nameAttr(),
 			{builtin.Attr{Name: "network", Type: "str", Doc: "Id of its network."}, func(o client.Object) any { return o["network_id"] }},
-			{builtin.Attr{Name: "address", Type: "str", Doc: "Its first fixed address; empty if it has none."}, func(o client.Object) any {
+			{builtin.Attr{Name: "address", Type: "str", Doc: "Its first fixed address, one that Neutron made of the hardware address only if there is no other; empty if it has none."}, func(o client.Object) any {
+				first := ""
 				for _, ip := range objects(o, "fixed_ips") {
-					return str(ip, "ip_address")
+					if address := str(ip, "ip_address"); !isAutomatic(address, o["mac_address"]) {
+						return address
+					} else if first == "" {
+						first = address
+					}
 				}
-				return ""
+				return first
 			}},
 			{builtin.Attr{Name: "fixed_ips", Type: "list[dict]", Doc: "Its addresses: {subnet, address}."}, func(o client.Object) any { return addressesOf(o, "fixed_ips") }},
 			{builtin.Attr{Name: "mac", Type: "str", Doc: "Hardware address."}, func(o client.Object) any { return strings.ToLower(str(o, "mac_address")) }},
@@ -96,7 +101,7 @@ func pairsOf(o client.Object) any {
 type portArgs struct {
 	Name           string             `star:"name,required" doc:"The name."`
 	Network        effect.Reference   `star:"network,required" doc:"The network that it is on; a name works too. Can't be changed."`
-	FixedIPs       effect.Data        `star:"fixed_ips" doc:"Its addresses, a list of \"10.20.0.5\", of subnets, or of {\"subnet\": sub, \"address\": \"10.20.0.5\"} with one or both. Default: one of the cloud's choice."`
+	FixedIPs       effect.Data        `star:"fixed_ips" doc:"Its addresses, a list of \"10.20.0.5\", of subnets, or of {\"subnet\": sub, \"address\": \"10.20.0.5\"} with one or both. Those that Neutron makes of the hardware address come by themselves. Default: one of the cloud's choice."`
 	SecurityGroups []effect.Reference `star:"security_groups" doc:"Its security groups, by name or id; [] for none. Default: the project's group \"default\"."`
 	Pairs          effect.Data        `star:"allowed_address_pairs" doc:"Further addresses or ranges that it may use: a list of \"10.20.0.100\" or {\"address\": ..., \"mac\": ...}."`
 	PortSecurity   *bool              `star:"port_security" doc:"Whether it is filtered; False needs security_groups = []."`
@@ -133,6 +138,9 @@ func portVerbs() builtin.Noun {
 				return nil, fault.New(fault.Invalid, "%s: the network's id is empty", op.Target())
 			}
 			op.wanted = func(ctx context.Context, cl *client.Client) ([]field, error) { return a.fields(ctx, c, cl) }
+			op.absent = func(ctx context.Context, cl *client.Client) ([]client.Object, error) {
+				return nil, automaticToCome(ctx, cl, op.fields)
+			}
 			return c.do(ctx, op)
 		},
 	}))

@@ -1,6 +1,12 @@
 package openstack
 
 import (
+	"bytes"
+	"context"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
@@ -62,7 +68,73 @@ func fixedIPs(name string, v any) ([]field, error) {
 		}
 		want, send = append(want, w), append(send, s)
 	}
-	return []field{{attr: name, want: want, send: send, after: addressesToCome(name, want), equal: func(have any) bool { return sameIPs(want, have) }}}, nil
+	all, after := want, addressesToCome(name, want)
+	over := func(have map[string]any) any {
+		if all = withAutomatic(want, have[name], have["mac"]); len(all) > len(want) {
+			after[name] = effect.Unknown{} // Neutron chooses the order
+		}
+		return all
+	}
+	return []field{{attr: name, want: want, send: send, after: after, over: over, equal: func(have any) bool { return sameIPs(all, have) }}}, nil
+}
+
+// withAutomatic returns the wanted addresses with those that Neutron adds by
+// itself, and keeps whatever a port is asked for: on a subnet with
+// ipv6_address_mode slaac or dhcpv6-stateless the one that follows from the
+// port's hardware address. One that the recipe names in some way isn't added.
+func withAutomatic(want []any, have, mac any) []any {
+	rest, _ := have.([]any)
+	for _, h := range rest {
+		h := h.(map[string]any)
+		named := slices.ContainsFunc(want, func(w any) bool {
+			m := w.(map[string]any)
+			return m["address"] == h["address"] || m["subnet"] == h["subnet"]
+		})
+		if !named && isAutomatic(h["address"], mac) {
+			want = append(slices.Clone(want), h)
+		}
+	}
+	return want
+}
+
+// isAutomatic reports whether an address follows from a hardware address, as
+// RFC 4291 has it in appendix A.
+func isAutomatic(address, mac any) bool {
+	a, _ := address.(string)
+	m, _ := mac.(string)
+	ip, err := netip.ParseAddr(a)
+	hw, merr := net.ParseMAC(m)
+	if err != nil || merr != nil || !ip.Is6() || len(hw) != 6 {
+		return false
+	}
+	b := ip.As16()
+	return bytes.Equal(b[8:], []byte{hw[0] ^ 2, hw[1], hw[2], 0xff, 0xfe, hw[3], hw[4], hw[5]})
+}
+
+// automaticToCome notes that Neutron may add addresses to those of a new port
+// on that network.
+func automaticToCome(ctx context.Context, cl *client.Client, fields []field) error {
+	var network any
+	for _, f := range fields {
+		if f.attr == "network" {
+			network = f.want
+		}
+		id, known := network.(string)
+		if _, claimed := f.after["fixed_ips"].([]any); f.attr != "fixed_ips" || !claimed || !known {
+			continue
+		}
+		subnets, err := subnetNoun().list(ctx, cl, url.Values{"network_id": {id}})
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(subnets, func(s client.Object) bool {
+			mode := str(s, "ipv6_address_mode")
+			return mode == "slaac" || mode == "dhcpv6-stateless"
+		}) {
+			f.after["fixed_ips"] = effect.Unknown{}
+		}
+	}
+	return nil
 }
 
 // addressesToCome returns what is known of addresses before Neutron

@@ -283,8 +283,8 @@ func metadataField(metadata map[string]effect.Text, exact bool, path string) fie
 	method := http.MethodPut
 	if !exact {
 		method = http.MethodPost
-		f.over = func(have any) any {
-			m, _ := have.(map[string]any)
+		f.over = func(have map[string]any) any {
+			m, _ := have["metadata"].(map[string]any)
 			return merged(m, metadata)
 		}
 	}
