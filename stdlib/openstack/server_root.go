@@ -3,14 +3,10 @@ package openstack
 import (
 	"context"
 	"fmt"
-	"regexp"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
-
-// firstDisk is what hypervisors call a server's first disk.
-var firstDisk = regexp.MustCompile(`^(/dev/)?(vd|sd|xvd|hd)a$`)
 
 // rootVolumeOf returns the id of the volume that a server boots from; "" if it
 // boots from its host's disk.
@@ -25,7 +21,7 @@ func rootVolumeOf(ctx context.Context, cl *client.Client, obj client.Object) (st
 			return "", err
 		}
 		for _, a := range all {
-			if firstDisk.MatchString(str(a, "device")) {
+			if diskLetters(str(a, "device")) == "a" {
 				return str(a, "volumeId"), nil
 			}
 		}

@@ -76,11 +76,12 @@ func (o *attachmentOp) shows() string {
 	return version
 }
 
+// diskPrefix is what the hypervisor's bus makes of a disk's name.
+var diskPrefix = regexp.MustCompile(`^(/dev/)?(xvd|vd|sd|hd)`)
+
 // diskLetters is what tells a server's disks apart in names like /dev/vdb and
 // /dev/sdb.
-func diskLetters(device string) string {
-	return regexp.MustCompile(`^(/dev/)?(xvd|vd|sd|hd)`).ReplaceAllString(device, "")
-}
+func diskLetters(device string) string { return diskPrefix.ReplaceAllString(device, "") }
 
 // differs returns what is other than wanted: what can be changed, and what can't.
 func (o *attachmentOp) differs(have client.Object) (change, fixed []effect.Field) {

@@ -21,7 +21,6 @@ type disk struct {
 // A deviceList is what a create says of disks.
 type deviceList struct {
 	given bool
-	local bool // the image goes to the host's own disk
 	boots []int
 	disks []*disk // that are volumes
 }
