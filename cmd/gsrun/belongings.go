@@ -34,7 +34,11 @@ type belongings struct {
 	met   []effect.Sighting
 	steps []runtime.StepResult
 
-	owned []effect.Owned
+	owned   []effect.Owned
+	through map[string][]string // by a thing's key, the systems that showed it when they were listed last
+	logins  map[string][]string // by system, the ids of what it was logged in by then
+	gone    map[string]bool     // ids of the credentials that were deleted since
+
 	with  []view.Along
 	left  []view.Leftover
 	notes []string
@@ -105,6 +109,9 @@ func (b *belongings) list() ([]effect.Owned, error) {
 	for module, k := range stdlib.Keepers(b.x.modules) {
 		asked := k.Scopes()
 		for _, scope := range b.systems(module, k) {
+			if ends(b.logins[scope], b.gone) {
+				continue
+			}
 			found, err := k.ListOwned(b.look, scope, b.prefixes)
 			if fault.KindOf(err) == fault.Invalid && !slices.Contains(asked, scope) {
 				b.note(scope + ", which earlier runs worked on: " + err.Error())
@@ -117,7 +124,7 @@ func (b *belongings) list() ([]effect.Owned, error) {
 			out = append(out, found...)
 		}
 	}
-	return b.certain(out), nil
+	return b.once(b.certain(out)), nil
 }
 
 func (b *belongings) note(text string) {
@@ -202,7 +209,9 @@ func (b *belongings) gather() error {
 	b.owned = owned
 	listed := make(map[string]bool)
 	for _, o := range owned {
-		listed[o.Target.String()] = true
+		for _, t := range b.as(o, o.Target) {
+			listed[t.String()] = true
+		}
 	}
 	places := b.places()
 	groups := make(map[string]*view.Along)
@@ -332,10 +341,10 @@ func (b *belongings) places() func(effect.Op) string {
 // last, and before it credentials; systems in the reverse of the order in which the recipe came to them; within one, what
 // uses others first, which holds for what the recipe never came to, too.
 func (b *belongings) sort() {
-	system, thing := make(map[string]int), make(map[string]int)
+	system, thing, oneOf := make(map[string]int), make(map[string]int), b.oneOf()
 	for i, s := range b.met {
-		if _, ok := system[s.Target.Scope]; !ok {
-			system[s.Target.Scope] = i + 1
+		if one := oneOf(s.Target.Scope); system[one] == 0 {
+			system[one] = i + 1
 		}
 		thing[s.Target.String()] = i + 1
 	}
@@ -353,7 +362,7 @@ func (b *belongings) sort() {
 			return 1
 		}
 		if !x.Credential {
-			if c := cmp.Compare(system[y.Target.Scope], system[x.Target.Scope]); c != 0 {
+			if c := cmp.Compare(system[oneOf(y.Target.Scope)], system[oneOf(x.Target.Scope)]); c != 0 {
 				return c
 			}
 		}

@@ -338,18 +338,21 @@ func (d *destruction) delete(ctx context.Context, door *effect.Door, j *journal.
 // check lists again what bears a mark, and returns an error if something does
 // that was to be deleted.
 func (d *destruction) check(ctx context.Context) error {
-	d.left = nil
+	d.left, d.b.gone = nil, make(map[string]bool)
+	for _, o := range d.b.owned {
+		d.b.gone[o.ID] = o.ID != "" && o.Credential
+	}
 	now, err := d.b.list()
 	if err != nil {
 		return err
 	}
 	was := make(map[string]bool)
 	for _, o := range d.b.owned {
-		was[o.ID+o.Target.String()] = true
+		was[o.Key()] = true
 	}
 	var names []string
 	for _, o := range now {
-		if was[o.ID+o.Target.String()] || !d.f.undeclared {
+		if was[o.Key()] || !d.f.undeclared {
 			d.left = append(d.left, o)
 			names = append(names, o.Target.String())
 		}

@@ -10,16 +10,9 @@ import (
 
 // undeclared returns what of all was met by no op.
 func (b *belongings) undeclared(all []effect.Owned) []effect.Owned {
-	type made struct {
-		by   effect.Target
-		mark string
-	}
-	declared := make(map[made]bool)
-	for _, s := range b.met {
-		declared[made{s.Target, s.Owner.Mark(s.Target.Name)}] = true
-		declared[made{s.Target, ""}] = true
-	}
-	return slices.DeleteFunc(all, func(o effect.Owned) bool { return declared[made{o.Maker(), o.Mark}] })
+	return slices.DeleteFunc(all, func(o effect.Owned) bool {
+		return slices.ContainsFunc(b.as(o, o.Maker()), func(t effect.Target) bool { return b.declares(t, o.Mark) })
+	})
 }
 
 // undeclaredBy returns what is owned and was met by no op of a plan, which
@@ -48,7 +41,7 @@ func (b *belongings) undeclaredBy(stopped bool) view.Undeclared {
 // unsure reports whether an op that may have met one of all isn't known.
 func (b *belongings) unsure(all []effect.Owned) bool {
 	return slices.ContainsFunc(b.met, func(s effect.Sighting) bool {
-		return s.Target.Unknown && slices.ContainsFunc(all, func(o effect.Owned) bool { return o.Target.Scope == s.Target.Scope })
+		return slices.ContainsFunc(all, func(o effect.Owned) bool { return b.mayBe(s, o) })
 	})
 }
 

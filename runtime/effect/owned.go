@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"strings"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
@@ -20,6 +21,12 @@ type Owned struct {
 	Target Target
 	Mark   string // its owner mark; empty if it can't bear one
 	ID     string // by which its system knows it; may be empty
+	// Same is what the thing is known by to all systems of its module that show
+	// it, such as two logins to one project. Empty: no other does.
+	Same string
+	// Logins are the ids of what its system is logged in by: a credential, a
+	// user, a project. Once one of them is deleted, the system can't be asked.
+	Logins []string
 	// By is the target of the op that makes it, where that is another: a rule is
 	// made with its security group.
 	By Target
@@ -41,6 +48,15 @@ func (o Owned) Maker() Target {
 		return o.By
 	}
 	return o.Target
+}
+
+// Key returns what two findings of the same thing have in common.
+func (o Owned) Key() string {
+	if o.Same != "" {
+		module, _, _ := strings.Cut(o.Target.Scope, "/")
+		return module + " " + o.Same
+	}
+	return o.Target.String() + " " + o.ID
 }
 
 // RankKept is the rank of what the site's store keeps: it goes last.

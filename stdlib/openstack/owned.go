@@ -224,6 +224,11 @@ func (c *Clouds) ListOwned(ctx context.Context, scope string, prefixes []string)
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
+	me, err := cl.Principal()
+	if err != nil {
+		return nil, err
+	}
+	logins := loginsOf(me)
 	var out []effect.Owned
 	whole := make(map[string]bool) // ids of groups whose rules go with them
 	for i, h := range kinds {
@@ -234,7 +239,7 @@ func (c *Clouds) ListOwned(ctx context.Context, scope string, prefixes []string)
 				continue
 			}
 			id, name := str(obj, "id"), mark[len(prefix):]
-			o := effect.Owned{Target: cloud.target(h.kind, name), Mark: mark, ID: id, Rank: i, Credential: h.credential}
+			o := effect.Owned{Target: cloud.target(h.kind, name), Mark: mark, ID: id, Rank: i, Credential: h.credential, Same: sameAs(cl, me, h.kind, id), Logins: logins}
 			switch h.kind {
 			case "security_group":
 				whole[id] = true
@@ -249,6 +254,37 @@ func (c *Clouds) ListOwned(ctx context.Context, scope string, prefixes []string)
 		}
 	}
 	return out, nil
+}
+
+// loginsOf returns the ids of all whose end ends a login.
+func loginsOf(me client.Principal) []string {
+	return slices.DeleteFunc([]string{me.CredentialID, me.UserID, me.ProjectID}, func(id string) bool { return id == "" })
+}
+
+// sameAs returns what a resource is known by to all logins. An id is unique
+// everywhere, a name only among those of a user or a project.
+func sameAs(cl *client.Client, me client.Principal, kind, id string) string {
+	switch kind {
+	case "keypair":
+		return strings.Join([]string{kind, regionOf(cl), me.UserID, id}, " ")
+	case containerKind:
+		return strings.Join([]string{kind, regionOf(cl), me.ProjectID, id}, " ")
+	}
+	return kind + " " + id
+}
+
+// regionOf returns the region that a login works in.
+func regionOf(cl *client.Client) string {
+	if r := cl.Entry().Region; r != "" {
+		return r
+	}
+	all, err := cl.Endpoints()
+	for _, e := range all {
+		if err == nil && e.Region != "" {
+			return e.Region
+		}
+	}
+	return ""
 }
 
 // longestPrefix returns the longest of the prefixes that mark begins with, or
@@ -298,7 +334,7 @@ func (c *Clouds) Others(ctx context.Context, scope string, going []effect.Owned)
 	}
 	goes := make(map[string]bool)
 	for _, o := range going {
-		if o.Target.Scope == scope {
+		if o.ID != "" { // whatever login it was found by
 			goes[o.ID] = true
 		}
 	}
@@ -332,7 +368,7 @@ func (c *Clouds) Others(ctx context.Context, scope string, going []effect.Owned)
 			defer mu.Unlock()
 			for _, p := range v.([]client.Object) {
 				id := str(p, "id")
-				if before, ok := about[id]; goes[id] || goes[str(p, "device_id")] || neutronsOwn(p) || ok && before.Of.Kind == "network" {
+				if before, ok := about[id]; goes[id] || goes[strings.TrimPrefix(str(p, "device_id"), balancerDevice)] || neutronsOwn(p) || ok && before.Of.Kind == "network" {
 					continue
 				}
 				about[id] = effect.Other{Target: cloud.target("port", id), Of: o.Target, Text: portText(p),
@@ -351,6 +387,10 @@ func (c *Clouds) Others(ctx context.Context, scope string, going []effect.Owned)
 	slices.SortFunc(out, func(a, b effect.Other) int { return strings.Compare(a.Of.String()+a.Text, b.Of.String()+b.Text) })
 	return out, nil
 }
+
+// balancerDevice is what Octavia puts before a load balancer's id in the
+// device_id of its port.
+const balancerDevice = "lb-"
 
 // neutronsOwn reports whether Neutron deletes a port by itself when its
 // network goes.

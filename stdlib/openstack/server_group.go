@@ -182,7 +182,7 @@ func (o *serverGroupOp) Apply(ctx context.Context, c effect.Change) (effect.Stat
 // Undo returns the group as something to delete.
 func (o *serverGroupOp) Undo(st effect.State) effect.Owned {
 	id := str(st.Raw.(client.Object), "id")
-	return effect.Owned{Target: o.Target(), ID: id, Rank: rankOf("server"), Delete: &deleteOp{cloud: o.cloud, kind: "server_group", name: o.args.Name,
+	return effect.Owned{Target: o.Target(), ID: id, Same: "server_group " + id, Rank: rankOf("server"), Delete: &deleteOp{cloud: o.cloud, kind: "server_group", name: o.args.Name,
 		find: func(ctx context.Context, cl *client.Client) (client.Object, error) {
 			obj, err := o.noun.byID(ctx, cl, id)
 			if fault.KindOf(err) == fault.NotFound {
