@@ -112,7 +112,7 @@ lab login:
 `
 
 func openSimulator(t *testing.T) (cloud, tenant) {
-	c := lab.New(lab.Config{BootDelay: 30 * time.Millisecond, ConsoleLog: func(string) string { return console }})
+	c := lab.New(lab.Config{BootDelay: 30 * time.Millisecond, ConsoleLog: func(string) string { return console }, ImportMethods: []string{"glance-direct", "web-download"}})
 	t.Cleanup(c.Close)
 	return c, tenant{"demo", "demo", "secret", "secret"}
 }

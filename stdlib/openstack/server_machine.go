@@ -130,8 +130,22 @@ func (m machine) attach(ctx context.Context, key, id string) error {
 	return err
 }
 
-// detach takes a port off, and waits until it is off.
+// detach takes a port off, and waits until it is off: for Neutron, and for Nova,
+// which shows its addresses a while longer.
 func (m machine) detach(ctx context.Context, port string) error {
+	mac := ""
+	look := func(ctx context.Context) (on bool, err error) {
+		out, err := m.cl.List(ctx, serverCall(http.MethodGet, "/"+m.id+"/os-interface", nil), "interfaceAttachments")
+		for _, o := range out {
+			if str(o, "port_id") == port {
+				mac, on = str(o, "mac_addr"), true
+			}
+		}
+		return on, err
+	}
+	if _, err := look(ctx); err != nil {
+		return err
+	}
 	_, err := m.cl.Do(ctx, serverCall(http.MethodDelete, "/"+m.id+"/os-interface/"+port, nil))
 	if err != nil && fault.KindOf(err) != fault.NotFound {
 		return err
@@ -139,8 +153,22 @@ func (m machine) detach(ctx context.Context, port string) error {
 	t := m.cloud.target("server", m.name)
 	return m.cloud.await(ctx, waiting{target: t, what: "port " + port + " being off server " + m.name, timeout: m.timeout, hint: "the cloud's operators can tell what holds it"},
 		func(ctx context.Context) (string, bool, error) {
-			out, err := m.cl.List(ctx, serverCall(http.MethodGet, "/"+m.id+"/os-interface", nil), "interfaceAttachments")
-			on := slices.ContainsFunc(out, func(o client.Object) bool { return str(o, "port_id") == port })
-			return "it is still on", !on, err
+			on, err := look(ctx)
+			if on || err != nil {
+				return "it is still on", false, err
+			}
+			obj, err := getServer(ctx, m.cl, m.id)
+			return "the server still has its address", err == nil && !hasMAC(obj, mac), err
 		})
+}
+
+// hasMAC reports whether a server shows an address of the port with that MAC.
+func hasMAC(server client.Object, mac string) bool {
+	all, _ := server["addresses"].(client.Object)
+	for network := range all {
+		if slices.ContainsFunc(objects(all, network), func(a client.Object) bool { return str(a, "OS-EXT-IPS-MAC:mac_addr") == mac }) {
+			return true
+		}
+	}
+	return false
 }
