@@ -34,6 +34,12 @@ var kinds = []struct {
 	{"server_group", client.Compute, "/os-server-groups", "server_groups", false},
 	{"ec2_credential", client.Identity, "/credentials", "credentials", false},
 	{"application_credential", client.Identity, "/users/ME/application_credentials", "application_credentials", false},
+	{"volume", client.BlockStorage, "/volumes/detail", "volumes", false},
+	{"volume_snapshot", client.BlockStorage, "/snapshots/detail", "snapshots", false},
+	{"load_balancer", client.LoadBalancer, "/lbaas/loadbalancers", "loadbalancers", false},
+	{"listener", client.LoadBalancer, "/lbaas/listeners", "listeners", false},
+	{"pool", client.LoadBalancer, "/lbaas/pools", "pools", false},
+	{"monitor", client.LoadBalancer, "/lbaas/healthmonitors", "healthmonitors", false},
 	{"image", client.Image, "/images", "images", true},
 }
 
@@ -41,7 +47,7 @@ var kinds = []struct {
 var volatile = []string{"id", "created_at", "updated_at", "created", "updated", "revision_number", "links", "blob", "self", "file", "schema", "mac_address", "hostId",
 	"user_id", "tenant_id", "project_id", "owner", "direct_url", "fingerprint", "public_key", "progress", "OS-EXT-SRV-ATTR:hypervisor_hostname",
 	"OS-SRV-USG:launched_at", "OS-EXT-AZ:availability_zone", "OS-EXT-STS:power_state", "accessIPv4", "device_id", "addresses", "router_id", "binding:host_id",
-	"dns_assignment", "dns_domain", "dns_name", "qos_policy_id", "qos_network_policy_id", "ipv4_address_scope", "ipv6_address_scope", "l2_adjacency", "standard_attr_id"}
+	"dns_assignment", "dns_domain", "dns_name", "qos_policy_id", "qos_network_policy_id", "ipv4_address_scope", "ipv6_address_scope", "l2_adjacency", "standard_attr_id", "os-vol-host-attr:host", "attached_at", "attachment_id", "host_name", "vip_address"}
 
 // An inventory is what a project has: each thing's fields, without what differs
 // each time, by kind and name.
@@ -109,7 +115,7 @@ func (v inventory) add(kind string, o client.Object) {
 	if err != nil {
 		panic(err) // it was decoded from JSON
 	}
-	key := kind + " " + name
+	key := kind + " " + ids.ReplaceAllString(name, "ID")
 	for n := 2; v[key] != ""; n++ {
 		key = fmt.Sprintf("%s %s (%d)", kind, name, n)
 	}
