@@ -183,7 +183,7 @@ func (s *scenario) options(mode effect.Mode) startest.Options {
 		startest.Agree(s.t, door)
 	}
 	door.Retry = effect.Retry{Tries: 6, Base: s.target.retry, Max: 20 * s.target.retry}
-	return startest.Options{Modules: []*builtin.Module{s.module()}, Globals: s.globals(), Door: door, Timeout: 5 * time.Minute}
+	return startest.Options{Modules: []*builtin.Module{s.module()}, Globals: s.globals(), Door: door, Timeout: 15 * time.Minute}
 }
 
 // ids are what differs from run to run in the paths of calls.

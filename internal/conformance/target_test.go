@@ -53,7 +53,7 @@ func simulator() target {
 
 // realSlots bounds how many projects of the real control plane are worked in at
 // a time: its services have one process each.
-var realSlots = make(chan struct{}, 5)
+var realSlots = make(chan struct{}, 4)
 
 func controlPlane() target {
 	return target{name: "real", interval: 200 * time.Millisecond, retry: 300 * time.Millisecond, slots: realSlots, need: needReal, open: openReal}
