@@ -49,6 +49,9 @@ func newContainerOp(ctx context.Context, c *Cloud, a containerArgs) (*containerO
 		case acl.text.Empty():
 		case acl.text.Known() && acl.text.Reveal() == "none":
 			add(acl.attr, acl.header, "", "")
+		case acl.text.Known() && !acl.text.IsSecret():
+			clean := cleanACL(acl.text.Reveal())
+			add(acl.attr, acl.header, clean, clean)
 		default:
 			add(acl.attr, acl.header, acl.text.Value(), acl.text.Reveal())
 		}
@@ -213,4 +216,28 @@ func (o *containerOp) Apply(ctx context.Context, c effect.Change) (effect.State,
 	}
 	now, err := getContainer(ctx, cl, o.args.Name)
 	return effect.State{Exists: err == nil, Attrs: now}, err
+}
+
+// cleanACL returns an ACL in the form that Swift keeps; what Swift refuses is left for it to.
+func cleanACL(acl string) string {
+	var out []string
+	for item := range strings.SplitSeq(acl, ",") {
+		item = strings.TrimSpace(item)
+		first, host, pair := strings.Cut(item, ":")
+		first = strings.TrimSpace(first)
+		if pair && slices.Contains([]string{".r", ".ref", ".referer", ".referrer"}, first) {
+			not := ""
+			if host = strings.TrimSpace(host); strings.HasPrefix(host, "-") {
+				not, host = "-", strings.TrimSpace(host[1:])
+			}
+			if host != "*" {
+				host = strings.TrimSpace(strings.TrimPrefix(host, "*"))
+			}
+			item = ".r:" + not + host
+		}
+		if item != "" {
+			out = append(out, item)
+		}
+	}
+	return strings.Join(out, ",")
 }

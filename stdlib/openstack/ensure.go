@@ -93,6 +93,9 @@ func (o *ensureOp) look(ctx context.Context) (effect.State, error) {
 	if o.fields, err = o.wanted(ctx, cl); err != nil {
 		return effect.State{}, err
 	}
+	if err := checkTags(o.Target(), o.fields); err != nil {
+		return effect.State{}, err
+	}
 	if o.parts != nil {
 		if err := o.parts.prepare(ctx, cl); err != nil {
 			return effect.State{}, err

@@ -191,7 +191,31 @@ func listField(attr, key string, items []effect.Text, set bool) []field {
 	for i, t := range items {
 		want[i] = revealed(t)
 	}
+	if set {
+		want = distinct(want)
+	}
 	return []field{{attr: attr, key: key, want: want, set: set}}
+}
+
+// distinct returns a list with each of its items once: the services keep sets so.
+func distinct(l []any) []any {
+	out := make([]any, 0, len(l))
+	for _, x := range l {
+		if !slices.ContainsFunc(out, func(y any) bool { return canonical(x) == canonical(y) && known(x) }) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// checkTags refuses an empty tag, which no service takes.
+func checkTags(target effect.Target, fields []field) error {
+	for _, f := range fields {
+		if l, ok := f.want.([]any); ok && f.attr == "tags" && slices.Contains(l, any("")) {
+			return fault.New(fault.Invalid, "%s: one of its tags is empty", target)
+		}
+	}
+	return nil
 }
 
 // tagsField is what ensure makes of its argument tags.

@@ -232,6 +232,8 @@ func (a imageArgs) check() error {
 		return fault.New(fault.Invalid, "sha512 is no digest of 128 hexadecimal digits")
 	case a.Shared != nil && a.Visibility != "" && a.Visibility != "shared":
 		return fault.New(fault.Invalid, "an image that is %s can't be shared with projects: visibility has to be shared", a.Visibility)
+	case slices.ContainsFunc(a.Tags, effect.Text.Empty):
+		return fault.New(fault.Invalid, "one of its tags is empty")
 	}
 	return nil
 }

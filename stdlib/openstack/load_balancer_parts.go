@@ -103,6 +103,9 @@ func (w *partWant) put(name string, v any) {
 	i := slices.IndexFunc(w.keys, func(k partKey) bool { return k.name == name })
 	k := w.keys[i]
 	w.fields = slices.DeleteFunc(w.fields, func(f field) bool { return f.attr == name })
+	if l, ok := v.([]any); ok && k.kind == "set" {
+		v = distinct(l)
+	}
 	w.fields = append(w.fields, field{attr: name, key: k.key(), want: v, fixed: k.fixed, set: k.kind == "set"})
 }
 
@@ -204,7 +207,9 @@ func (k partKey) check(v any) error {
 	case bool:
 		ok = k.kind == "bool"
 	case []any:
-		ok = k.kind == "set"
+		if ok = k.kind == "set"; ok && slices.Contains(x, any("")) {
+			return fault.New(fault.Invalid, "%s: an item is empty", k.name)
+		}
 	case map[string]any:
 		ok = k.kind == "dict" || k.name == "subnet"
 	}

@@ -69,6 +69,9 @@ func networkVerbs() builtin.Noun {
 			if err != nil {
 				return nil, err
 			}
+			if a.MTU != nil && *a.MTU == 0 { // Neutron would choose one, and it would differ ever after
+				return nil, fault.Hinted(fault.Invalid, "leave mtu out for the cloud's default", "%s: mtu is 0", op.Target())
+			}
 			op.wanted = func(context.Context, *client.Client) ([]field, error) {
 				var fs []field
 				fs = append(fs, intField("mtu", "", a.MTU)...)

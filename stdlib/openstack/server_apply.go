@@ -65,7 +65,7 @@ func (o *serverOp) tags() []any {
 	for _, t := range o.args.Tags {
 		out = append(out, t.Reveal())
 	}
-	return out
+	return distinct(out)
 }
 
 func (o *serverOp) machine(cl *client.Client, id string) machine {

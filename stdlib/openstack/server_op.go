@@ -177,7 +177,7 @@ func (o *serverOp) want(ctx context.Context, cl *client.Client) error {
 		o.fields = append(o.fields, field{attr: "security_groups", want: sorted(names), set: true})
 	}
 	o.fields = append(o.fields, listField("tags", "", a.Tags, true)...)
-	return nil
+	return checkTags(o.Target(), o.fields)
 }
 
 func digest(t effect.Text) string {

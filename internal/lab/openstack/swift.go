@@ -255,8 +255,14 @@ func (c *Cloud) containerWrite(r *request) (answer, error) {
 			return answer{}, refuse(400, "%s", what)
 		}
 	}
-	if v := r.http.Header.Get("X-Container-Read"); strings.ContainsAny(v, "\"") {
-		return answer{}, refuse(400, "X-Container-Read: Unknown designator in ACL")
+	for _, h := range []string{"X-Container-Read", "X-Container-Write"} {
+		clean, err := cleanACL(r.http.Header.Get(h), h == "X-Container-Write")
+		if err != nil {
+			return answer{}, err
+		}
+		if clean != "" {
+			r.http.Header.Set(h, clean)
+		}
 	}
 	status := http.StatusAccepted
 	header := http.Header{}
