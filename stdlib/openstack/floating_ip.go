@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"slices"
+	"strconv"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -75,7 +76,7 @@ func floatingIPVerbs() builtin.Noun {
 					}
 					op.fields = append(op.fields, field{key: "floating_network_id", want: net["id"]})
 				}
-				return leadingTo(ctx, cl, op.fields)
+				return op.leadingTo(ctx, cl)
 			}
 			return c.do(ctx, op)
 		},
@@ -155,12 +156,28 @@ func serverPort(ctx context.Context, cl *client.Client, server effect.Reference)
 	return nil, fault.Hinted(fault.Invalid, "give port in place of server", "server %s has %d ports: %s", server, len(ports), ids(ports))
 }
 
-// leadingTo returns the floating IPs that lead to the wanted port already.
-func leadingTo(ctx context.Context, cl *client.Client, fs []field) ([]client.Object, error) {
-	for _, f := range fs {
-		if port, ok := f.want.(string); ok && f.attr == "port" && port != "" {
-			return cl.List(ctx, client.Call{Service: client.Network, Path: "/floatingips", Query: url.Values{"port_id": {port}}}, "floatingips")
+// leadingTo returns the floating IPs that lead to the wanted port already: ours,
+// or those to adopt. Others are an error.
+func (o *ensureOp) leadingTo(ctx context.Context, cl *client.Client) ([]client.Object, error) {
+	for _, f := range o.fields {
+		port, known := f.want.(string)
+		if f.attr != "port" || !known || port == "" {
+			continue
 		}
+		all, err := o.noun.list(ctx, cl, url.Values{"port_id": {port}})
+		if err != nil || len(all) == 0 || o.adopt.same || len(markedOnes(all, o.mark)) > 0 {
+			return all, err
+		}
+		mark := markOf(all[0]).(string)
+		owner, hint := "has no owner mark", "adopt = True takes it over as it is; or let it lead elsewhere first"
+		if mark != "" {
+			owner = "is owned by " + mark
+		}
+		if name := nameInMark(all[0]); mark != "" && mark == effect.Mark(ctx, name) {
+			hint = "this recipe ensures it as " + strconv.Quote(name) + ": use that one, or let it lead elsewhere first"
+		}
+		return nil, fault.Hinted(fault.Exists, hint, "%s: port %s has the floating IP %s (%s) already, which %s, ours would be %s",
+			o.Target(), port, str(all[0], "floating_ip_address"), str(all[0], "id"), owner, o.mark)
 	}
 	return nil, nil
 }
