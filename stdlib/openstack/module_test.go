@@ -236,3 +236,34 @@ if n != 260:
 		t.Error(err)
 	}
 }
+
+// TestPlannedNetworks has what a plan says of a server's networks: what it has afterwards.
+func TestPlannedNetworks(t *testing.T) {
+	w := newWorld(t, lab.Config{})
+	vm := func(net, more string) string {
+		return `
+nets = {n: cloud.network.ensure(n) for n in ["a", "b"]}
+[cloud.subnet.ensure(n, network = nets[n], cidr = "10.20.%d.0/24" % i) for i, n in enumerate(nets)]
+cloud.server.ensure("vm", image = "lab-tiny", flavor = "m1.small", networks = [nets["` + net + `"]]` + more + ")"
+	}
+	if err := w.run(context.Background(), w.newModule(), startest.NewDoor(effect.Apply), vm("a", "")); err != nil {
+		t.Fatal(startest.Explain(err))
+	}
+	for more, want := range map[string]int{"": 2, ", exact = True": 1} {
+		door := startest.NewDoor(effect.Plan)
+		if err := w.run(context.Background(), w.newModule(), door, vm("b", more)); err != nil {
+			t.Fatal(startest.Explain(err))
+		}
+		got := -1
+		for _, p := range door.Planned() {
+			for _, f := range p.Change.Fields {
+				if nets, ok := f.New.([]any); ok && f.Path == "networks" {
+					got = len(nets)
+				}
+			}
+		}
+		if got != want {
+			t.Errorf("networks = [b]%s: %d networks are planned, want %d", more, got, want)
+		}
+	}
+}

@@ -62,6 +62,9 @@ func (o *serverOp) diff(st effect.State) (effect.Change, error) {
 		return fresh(effect.Replace, []effect.Field{{Path: "status", Old: status, New: want}}), nil
 	}
 	change, fixed, later := compare(o.comparable(status), o.have(st))
+	for i, f := range change {
+		change[i].New = o.plugged(obj, f)
+	}
 	if len(fixed) > 0 {
 		if !o.args.Replace {
 			return effect.Change{}, o.immutable(obj, fixed)

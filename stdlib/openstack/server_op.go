@@ -264,6 +264,24 @@ func (o *serverOp) comparable(status string) []field {
 	return out
 }
 
+// plugged returns what a server will have where its networks or ports change:
+// what it has stays, but for what exact = True detaches.
+func (o *serverOp) plugged(obj client.Object, f effect.Field) any {
+	want, isList := f.New.([]any)
+	key := map[string]string{"networks": "network_id", "ports": "id"}[f.Path]
+	if !isList || key == "" {
+		return f.New
+	}
+	strays := o.strays(obj)
+	var all []any
+	for _, p := range objects(obj, "ports") {
+		if !slices.Contains(strays, p["id"]) {
+			all = append(all, p[key])
+		}
+	}
+	return distinct(append(all, want...))
+}
+
 // strays returns the ids of the ports that exact = True detaches: those that
 // are neither wanted nor on a wanted network.
 func (o *serverOp) strays(obj client.Object) []any {
