@@ -267,3 +267,39 @@ cloud.server.ensure("vm", image = "lab-tiny", flavor = "m1.small", networks = [n
 		}
 	}
 }
+
+// TestSavedPlanHasDetachedFloatingIPs keeps to a saved plan in which a port gets
+// another address: its floating IP leads to it again afterwards.
+func TestSavedPlanHasDetachedFloatingIPs(t *testing.T) {
+	w := newWorld(t, lab.Config{})
+	at := func(address string) string {
+		return `
+net = cloud.network.ensure("n")
+sub = cloud.subnet.ensure("n", network = net, cidr = "10.20.0.0/24")
+cloud.router.ensure("n", external = "public", subnets = [sub])
+port = cloud.port.ensure("p", network = net, fixed_ips = ["` + address + `"])
+fip = cloud.floating_ip.ensure("f", network = "public", port = port)
+if not planning and fip.fixed_ip != port.address:
+    fail(fip.fixed_ip)`
+	}
+	run := func(door *effect.Door, planning, source string) {
+		if err := w.run(context.Background(), w.newModule(), door, "planning = "+planning+"\ncloud = openstack.connect(\"lab\")\n"+source); err != nil {
+			t.Fatal(startest.Explain(err))
+		}
+	}
+	run(startest.NewDoor(effect.Apply), "False", at("10.20.0.50"))
+	plan := startest.NewDoor(effect.Plan)
+	run(plan, "True", at("10.20.0.51"))
+	saver := effect.NewSaver([]byte("key"), nil)
+	var saved []effect.SavedChange
+	for _, p := range plan.Planned() {
+		c, err := saver.Save(p.Step, p.Target, p.Change, p.Pos)
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved = append(saved, c)
+	}
+	door := startest.NewDoor(effect.Apply)
+	door.Contract = effect.NewContract(saver, saved, nil, nil)
+	run(door, "False", at("10.20.0.51"))
+}
