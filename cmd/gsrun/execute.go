@@ -29,6 +29,10 @@ type process struct {
 // OpenStack works at one for longer.
 const underWay = 2 * time.Minute
 
+// unlisted is how long what was made may be missing in lists, as far as anybody
+// waits for it.
+const unlisted = 10 * time.Second
+
 // execute runs the recipe of x under its lock, and reports how that ended.
 func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) error {
 	start := time.Now()
@@ -60,13 +64,13 @@ func (a *app) execute(ctx context.Context, x *session, f *runFlags, p process) e
 		return err
 	}
 	// Read before the run has intents of its own.
-	unsettled := x.store.Unsettled(time.Now().Add(-underWay))
+	unsettled, created := x.store.Unsettled(time.Now().Add(-underWay)), x.store.Created(time.Now().Add(-unlisted))
 	log := openLog(x.store, p.run, redactor)
 	defer log.Close()
 	door, v := a.door(effect.Apply, view.Running, f, redactor, log.Event)
 	door.Recorder, door.Guard, door.Memory, door.Contract = j, lock.Guard, j, contract
 	door.Asker = a.asker(x, j, p.run, f)
-	door.Deletes, door.Unsettled = x.budget(f), unsettled
+	door.Deletes, door.Unsettled, door.Created = x.budget(f), unsettled, created
 	res, runErr := x.engine.Run(ctx, x.recipe, runtime.Options{
 		ID: p.run, Site: runtimeSite(x.site), Inputs: p.inputs, Door: door, Vault: x.vault, Secret: x.secrets.Read, KeySecret: key, Version: versionText(),
 		Done: func(s runtime.StepResult) error {

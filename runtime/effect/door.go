@@ -75,6 +75,7 @@ type Door struct {
 	Guard     Guard                // nil guards nothing
 	Contract  *Contract            // the saved plan that the changes must be of; nil if there is none
 	Unsettled map[string]time.Time // creations that an earlier run began, and that may be under way still, by target: when they were begun
+	Created   map[Made]time.Time   // what an earlier run made a moment ago and none deleted since: when it was made
 	Deletes   int                  // the deletion budget: more deletions are refused; < 0 means no limit
 	Asker     Asker                // asks people; nil means that nobody can be asked
 	Met       func(Sighting)       // told of each op that was observed, by several goroutines at once; nil tells nobody
@@ -124,11 +125,31 @@ func (d *Door) Redacted(err error) error {
 	return err
 }
 
+// A Made is something that an owner made.
+type Made struct{ Target, Mark string }
+
 // Unsettled returns when an earlier run began to create the target, if its end
-// was never seen: the request of a process that died may be under way still. It
-// is the zero time if there is no such thing.
+// was never seen: the request of a process that died may be under way still. Or
+// it returns when one made it a moment ago, which may not be listed yet. It is
+// the zero time if there is no such thing.
 func Unsettled(ctx context.Context, t Target) time.Time {
-	return From(ctx).Door.Unsettled[t.String()]
+	s := From(ctx)
+	begun := s.Door.Unsettled[t.String()]
+	s.Door.mu.Lock()
+	defer s.Door.mu.Unlock()
+	if made := s.Door.Created[s.made(t)]; made.After(begun) {
+		return made
+	}
+	return begun
+}
+
+func (s *Scope) made(t Target) Made { return Made{t.String(), s.Owner.Mark(t.Name)} }
+
+// unmake takes note of a deletion: nothing is expected to be there any more.
+func (d *Door) unmake(m Made) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.Created, m)
 }
 
 // Do runs op, or plans it, and returns the state after it: as it is now if
@@ -291,6 +312,9 @@ func (d *Door) apply(ctx context.Context, s *Scope, op Op, t Target, c Change, s
 		if err := d.Recorder.Intent(rec); err != nil {
 			return State{}, &c, err
 		}
+	}
+	if c.Kind == Delete {
+		d.unmake(s.made(t))
 	}
 	after, err := d.make(ctx, op, c, rec)
 	if err == nil {

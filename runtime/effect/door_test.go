@@ -449,3 +449,23 @@ func TestChangesOfUnknownTargetsHideReads(t *testing.T) {
 		}
 	}
 }
+
+// What this run deletes isn't expected to be there any more.
+func TestDeletedIsntExpected(t *testing.T) {
+	op, owner := deletion{"a"}, Owner{Site: "s", Recipe: "r"}
+	made := Made{op.Target().String(), owner.Mark(op.Target().Name)}
+	d := &Door{Mode: Apply, Clock: SystemClock{}, Deletes: -1, Created: map[Made]time.Time{made: time.Now()}}
+	ctx := With(t.Context(), NewScope(d, owner, "step", nil))
+	if Unsettled(ctx, op.Target()).IsZero() {
+		t.Error("it isn't expected before")
+	}
+	if other := With(t.Context(), NewScope(d, Owner{Site: "s", Recipe: "other"}, "step", nil)); !Unsettled(other, op.Target()).IsZero() {
+		t.Error("another recipe expects it")
+	}
+	if _, err := Do(ctx, op); err != nil {
+		t.Fatal(err)
+	}
+	if at := Unsettled(ctx, op.Target()); !at.IsZero() {
+		t.Errorf("it is expected still, of %v", at)
+	}
+}

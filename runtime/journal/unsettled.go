@@ -17,20 +17,11 @@ import (
 // are history.
 func (s *Store) Unsettled(since time.Time) map[string]time.Time {
 	out := make(map[string]time.Time)
-	files, err := os.ReadDir(filepath.Join(s.dir, "runs"))
-	if err != nil {
-		return out
-	}
-	for _, f := range files {
-		id, ok := strings.CutSuffix(f.Name(), ".jsonl")
-		if info, err := f.Info(); !ok || err != nil || info.ModTime().Before(since) {
-			continue
-		}
-		entries, _, _ := s.Read(id)
+	for _, entries := range s.recent(since) {
 		begun := make(map[string]time.Time)
 		for _, e := range entries {
-			switch creates := e.Change == string(effect.Create) || e.Change == string(effect.Replace); {
-			case e.Type == TypeIntent && creates && !e.Time.Before(since):
+			switch {
+			case e.Type == TypeIntent && creates(e) && !e.Time.Before(since):
 				begun[e.Target] = e.Time
 			case e.Type == TypeResult && settles(e):
 				delete(begun, e.Target)
@@ -43,6 +34,52 @@ func (s *Store) Unsettled(since time.Time) map[string]time.Time {
 		}
 	}
 	return out
+}
+
+// Created returns what was made since, and that no run deleted after that, with
+// the time at which it was. It has to be there, listed or not.
+func (s *Store) Created(since time.Time) map[effect.Made]time.Time {
+	out, deleted := make(map[effect.Made]time.Time), make(map[effect.Made]time.Time)
+	for _, entries := range s.recent(since) {
+		for _, e := range entries {
+			made := effect.Made{Target: e.Target, Mark: e.Mark}
+			switch {
+			case e.Type != TypeResult || e.Time.Before(since):
+			case creates(e) && e.Error == "" && e.Time.After(out[made]):
+				out[made] = e.Time
+			case e.Change == string(effect.Delete) && e.Time.After(deleted[made]):
+				deleted[made] = e.Time
+			}
+		}
+	}
+	for made, at := range deleted {
+		if !out[made].After(at) {
+			delete(out, made)
+		}
+	}
+	return out
+}
+
+// recent returns the entries of each journal that was written to since.
+func (s *Store) recent(since time.Time) [][]Entry {
+	files, err := os.ReadDir(filepath.Join(s.dir, "runs"))
+	if err != nil {
+		return nil
+	}
+	var out [][]Entry
+	for _, f := range files {
+		id, ok := strings.CutSuffix(f.Name(), ".jsonl")
+		if info, err := f.Info(); !ok || err != nil || info.ModTime().Before(since) {
+			continue
+		}
+		entries, _, _ := s.Read(id)
+		out = append(out, entries)
+	}
+	return out
+}
+
+func creates(e Entry) bool {
+	return e.Change == string(effect.Create) || e.Change == string(effect.Replace)
 }
 
 // settles reports whether a change is over with its result: an answer that

@@ -55,7 +55,7 @@ const patience = 3
 
 // patiently looks until something is found or an error ends it; no more than
 // once unless something may be there that isn't listed yet, by this run or by
-// an earlier one that died.
+// an earlier one that died or ended a moment ago.
 func (c *Cloud) patiently(ctx context.Context, t effect.Target, s sent, look func() (found bool, err error)) error {
 	clock := effect.From(ctx).Door.Clock
 	if s.at.IsZero() && !client.Glancing(ctx) {
@@ -167,8 +167,8 @@ func (f finder) query(cl *client.Client, key, value string) url.Values {
 	return q
 }
 
-// onlyOne returns what was made, unless an earlier run that died had asked for
-// the same and the cloud was still at it when this one looked: then there are
+// onlyOne returns what was made, unless an earlier run had asked for the same
+// and the cloud didn't show it yet when this one looked: then there are
 // two. What was made just now is deleted again, and the other one returned.
 func (c *Cloud) onlyOne(ctx context.Context, t effect.Target, made client.Object, marked func() ([]client.Object, error), remove func(client.Object) error) (client.Object, error) {
 	if effect.Unsettled(ctx, t).IsZero() {
