@@ -84,7 +84,9 @@ type Param struct {
 	Positional               bool
 
 	index   int
-	unknown bool // the Go type can hold a value that isn't known
+	unknown bool   // the Go type can hold a value that isn't known
+	secret  string // "never" and "only" refuse secrets, and texts that aren't
+	of      string // the type of object that a reference may be given as; empty is any
 }
 
 // A Spec declares a function on receivers of type R whose arguments are the
@@ -92,6 +94,11 @@ type Param struct {
 // `positional` (may be given by position; required ones always may):
 //
 //	CIDR string `star:"cidr,required" doc:"Address range, such as 10.20.0.0/24."`
+//
+// Two more tags refuse what can't be right. secret:"never" is for what others
+// are shown, such as tags; secret:"only" for what nobody may see, such as
+// passwords. of:"openstack.subnet" refuses other objects of that module where a
+// reference is taken.
 //
 // Fields may be string, bool, int, int64, float64, time.Duration (given as
 // "5m"), []string, map[string]string, *bool and *int (None when not given),

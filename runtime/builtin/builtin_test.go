@@ -28,6 +28,9 @@ type plantArgs struct {
 	Beside effect.Reference       `star:"beside" doc:"Another bed."`
 	Sun    *bool                  `star:"sun" doc:"Whether it wants sun."`
 	Extra  map[string]effect.Text `star:"extra" doc:"More."`
+	Label  []effect.Text          `star:"label" secret:"never" doc:"What everybody sees."`
+	Code   effect.Text            `star:"code" secret:"only" doc:"What nobody sees."`
+	Near   []effect.Reference     `star:"near" of:"garden.bed" doc:"Beds."`
 	Bed    *bed                   `star:"bed" type:"garden.bed" doc:"The bed to use."`
 }
 
@@ -50,7 +53,8 @@ func call(t *testing.T, g *garden, mode effect.Mode, expr string) (starlark.Valu
 	door := &effect.Door{Mode: mode, Clock: effect.SystemClock{}, Redactor: new(effect.Redactor)}
 	thread := &starlark.Thread{}
 	SetContext(thread, effect.With(t.Context(), effect.NewScope(door, effect.Owner{}, "s", nil)))
-	env := starlark.StringDict{"garden": module(g).Value(), "u": effect.Unknown{Of: "x"}, "s": effect.SecretOf("hidden words", "")}
+	env := starlark.StringDict{"garden": module(g).Value(), "u": effect.Unknown{Of: "x"}, "s": effect.SecretOf("hidden words", ""),
+		"o": effect.NewObject("garden.gate", map[string]any{"id": "g"})}
 	return starlark.EvalOptions(&syntax.FileOptions{}, thread, "t.star", expr, env)
 }
 
@@ -84,6 +88,9 @@ func TestWrongCalls(t *testing.T) {
 		`garden.plant("x", tags = "ab")`:      "got string, want list",
 		`garden.plant("x", tags = [1])`:       "[0]: got int, want string",
 		`garden.plant(s)`:                     "it can't be a secret",
+		`garden.plant("x", label = ["a", s])`: "argument label: it can't be a secret",
+		`garden.plant("x", code = "1234")`:    "argument code: it is no secret, and would show",
+		`garden.plant("x", near = ["a", o])`:  "argument near: got garden.gate, want garden.bed",
 		`garden.plant("x", name = "y")`:       "argument name is given twice",
 		`garden.plant("x", beside = 3)`:       "want an id or an object with an id",
 		`garden.plant("x", bed = "y")`:        "got string, which can't be used here",

@@ -48,9 +48,16 @@ func (in *input) unpack(a reflect.Value) (*effect.Unknown, error) {
 				continue
 			}
 		}
-		if err := unpackValue(a.Field(p.index), v); err != nil {
+		err := p.admits(v)
+		if err == nil {
+			err = unpackValue(a.Field(p.index), v)
+		}
+		if err != nil {
 			e := in.errorf("argument %s: %v", p.Name, err)
 			e.Err = fmt.Errorf("%s: argument %s: %w", in.name, p.Name, err)
+			if hint := fault.HintOf(err); hint != "" {
+				e.Hint = hint
+			}
 			return nil, e
 		}
 	}
@@ -133,6 +140,32 @@ func (in *input) later(ctx context.Context, u effect.Unknown) (any, error) {
 		}
 	}
 	return effect.Unknown{Of: in.name + "()"}, nil
+}
+
+// admits refuses what the parameter's tags rule out.
+func (p Param) admits(v starlark.Value) error {
+	switch _, text := v.(starlark.String); {
+	case p.secret == "never" && effect.FindSecret(v) != nil:
+		return fault.New(fault.Invalid, "it can't be a secret: it is shown to everybody who may see what it is part of")
+	case p.secret == "only" && text && v.Truth() == starlark.True:
+		return fault.Hinted(fault.Invalid, "get it by secret() or crypto.password()", "it is no secret, and would show")
+	case p.of == "":
+		return nil
+	}
+	items := []starlark.Value{v}
+	if l, ok := v.(*starlark.List); ok {
+		items = make([]starlark.Value, l.Len())
+		for i := range items {
+			items[i] = l.Index(i)
+		}
+	}
+	module, _, _ := strings.Cut(p.of, ".")
+	for _, x := range items {
+		if kind := x.Type(); kind != p.of && strings.HasPrefix(kind, module+".") {
+			return fault.New(fault.Invalid, "got %s, want %s", kind, p.of)
+		}
+	}
+	return nil
 }
 
 // unpackValue sets the field dst from v.

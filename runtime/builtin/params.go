@@ -27,6 +27,10 @@ func params(fn string, t reflect.Type, defaults reflect.Value) []Param {
 			panic(fmt.Sprintf("builtin %s: field %s: unknown option %q", fn, sf.Name, opt))
 		}
 		p.Type, p.unknown = typeName(fn, sf)
+		p.secret, p.of = sf.Tag.Get("secret"), sf.Tag.Get("of")
+		if p.secret != "" && p.secret != "never" && p.secret != "only" {
+			panic(fmt.Sprintf("builtin %s: field %s: unknown rule for secrets %q", fn, sf.Name, p.secret))
+		}
 		if !p.Required {
 			p.Default = literal(defaults.Field(i).Interface())
 		}

@@ -20,11 +20,11 @@ type connectArgs struct {
 	Env           bool              `star:"env" doc:"Read the cloud from the environment (OS_AUTH_URL and the other OS_* variables), and from no file."`
 	AuthURL       string            `star:"auth_url" doc:"Address of Keystone, such as \"https://keystone.example.org/v3\"."`
 	Credential    effect.Data       `star:"credential" doc:"Application credential to log in by: an object with id and secret, as application_credential.ensure returns it. It has a project of its own."`
-	User          effect.Reference  `star:"user" doc:"User to log in as, by name, id or object; with password."`
+	User          effect.Reference  `star:"user" of:"openstack.user" doc:"User to log in as, by name, id or object; with password."`
 	UserDomain    string            `star:"user_domain" doc:"Name of the user's domain, and of that of the project unless project_domain says so."`
-	Password      effect.Text       `star:"password" doc:"The user's password; a secret."`
-	Token         effect.Text       `star:"token" doc:"Token to work with; a secret. It can't be renewed: once it expires, calls are refused."`
-	Project       effect.Reference  `star:"project" doc:"Project to work in, by name, id or object: another than the entry's, where the user has a role in it."`
+	Password      effect.Text       `star:"password" secret:"only" doc:"The user's password; a secret."`
+	Token         effect.Text       `star:"token" secret:"only" doc:"Token to work with; a secret. It can't be renewed: once it expires, calls are refused."`
+	Project       effect.Reference  `star:"project" of:"openstack.project" doc:"Project to work in, by name, id or object: another than the entry's, where the user has a role in it."`
 	ProjectDomain string            `star:"project_domain" doc:"Name of the project's domain."`
 	Domain        effect.Reference  `star:"domain" doc:"Domain to work on in place of a project, by name, id or object: for who administers users and projects."`
 	System        bool              `star:"system" doc:"Work on the whole system in place of a project."`
@@ -214,6 +214,9 @@ func (a connectArgs) given() (client.Given, bool, error) {
 		}
 		known = known && ok
 	}
+	if strings.Contains(a.Key.Reveal(), "-----BEGIN ") && !a.Key.IsSecret() {
+		return g, false, fault.Hinted(fault.Invalid, "get it by secret(), or name a file", "openstack.connect: key is no secret, and would show")
+	}
 	return g, known, a.clashes()
 }
 
@@ -272,6 +275,9 @@ func (a connectArgs) credential(values map[string]string) (bool, error) {
 		case *effect.Secret:
 			out[key] = v.Reveal()
 		case string:
+			if key == "secret" && v != "" {
+				return false, fault.Hinted(fault.Invalid, "give what application_credential.ensure returns, or get it by secret()", "openstack.connect: the secret of credential is no secret, and would show")
+			}
 			out[key] = v
 		}
 		if _, unknown := m[key].(effect.Unknown); out[key] == "" && !unknown {

@@ -42,14 +42,14 @@ func (w *world) runAlone(m *builtin.Module, door *effect.Door, source string) er
 
 func TestConnectByArguments(t *testing.T) {
 	for name, args := range map[string]string{
-		"password":               `auth_url = "URL", user = "demo", password = "secret", project = "demo", user_domain = "Default"`,
+		"password":               `auth_url = "URL", user = "demo", password = demo_password, project = "demo", user_domain = "Default"`,
 		"secret":                 `auth_url = "URL", user = "demo", password = demo_password, project = "demo", user_domain = "Default"`,
-		"credential":             `auth_url = "URL", credential = struct(id = "ac1", name = "ci", secret = "app-secret-1234")`,
-		"dict":                   `auth_url = "URL/v3", credential = {"id": "ac1", "secret": "app-secret-1234"}`,
-		"endpoint":               `auth_url = "URL", credential = {"id": "ac1", "secret": "app-secret-1234"}, endpoints = {"network": "NET/network"}, region = "RegionOne", interface = "internal", timeout = "7s"`,
+		"credential":             `auth_url = "URL", credential = struct(id = "ac1", name = "ci", secret = ac_secret)`,
+		"dict":                   `auth_url = "URL/v3", credential = {"id": "ac1", "secret": ac_secret}`,
+		"endpoint":               `auth_url = "URL", credential = {"id": "ac1", "secret": ac_secret}, endpoints = {"network": "NET/network"}, region = "RegionOne", interface = "internal", timeout = "7s"`,
 		"other project":          `"admin", project = "demo"`,
-		"credential of an entry": `"lab", credential = {"id": "ac1", "secret": "app-secret-1234"}`,
-		"user of an entry":       `"admin", user = "demo", password = "secret", project = "demo"`,
+		"credential of an entry": `"lab", credential = {"id": "ac1", "secret": ac_secret}`,
+		"user of an entry":       `"admin", user = "demo", password = demo_password, project = "demo"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, m := strangers(t, nil)
@@ -114,20 +114,24 @@ func TestConnectRefusesWhatCantBeMeant(t *testing.T) {
 		`auth_url = "URL", name = "a/b"`:       {"has a slash", ""},
 		`auth_url = "URL"`:                     {`openstack.connect: user is missing; password is missing; project is missing`, ""},
 		`auth_url = "URL", credential = "ac1"`: {"credential is no application credential", "application_credential.ensure"},
-		`auth_url = "URL", credential = {"id": "ac1"}`:                                                        {"it lacks id or secret", ""},
-		`auth_url = "URL", credential = {"id": "ac1", "secret": "x"}, project = "p"`:                          {"credential and project are given", ""},
-		`auth_url = "URL", user = "u", token = "t"`:                                                           {"user and token are given", ""},
-		`auth_url = "URL", user = "u", password = "p", domain = "d", system = True`:                           {"domain and system are given", ""},
-		`auth_url = "URL", user = "u", password = "p", project = "p"`:                                         {"user_domain is missing", ""},
-		`auth_url = "keystone:5000", user = "u", password = "p", project = "p", user_domain = "D"`:            {`auth_url is no http or https address`, ""},
-		`auth_url = "URL", token = "t", endpoints = {"databases": "http://x"}`:                                {`there is no type of service "databases"`, "volumev3"},
-		`auth_url = "URL", token = "t", endpoints = {"network": "x"}`:                                         {`network_endpoint_override is no http or https address: "x"`, ""},
-		`auth_url = "http://u:topsecret@h/v3", user = "u"`:                                                    {"openstack.connect: auth_url has a user name or password in it", "addresses are shown"},
-		`auth_url = "URL", token = "t", endpoints = {"network": "http://topsecret@h"}`:                        {"endpoints: the address of network has a user name or password in it", "addresses are shown"},
-		`auth_url = "URL", token = "t", interface = "inner"`:                                                  {`interface is "inner"`, ""},
-		`auth_url = "URL", token = "t", cacert = "ca.pem"`:                                                    {"cacert is neither an absolute path nor a text in PEM form", ""},
-		`auth_url = "URL", token = "t", cacert = "/nowhere/ca.pem"`:                                           {"cacert can't be read", ""},
-		`auth_url = "URL", token = "t", cert = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"`: {"cert and key go together", ""},
+		`auth_url = "URL", credential = {"id": "ac1"}`:                                                           {"it lacks id or secret", ""},
+		`auth_url = "URL", credential = {"id": "ac1", "secret": hidden}, project = "p"`:                          {"credential and project are given", ""},
+		`auth_url = "URL", user = "u", token = hidden`:                                                           {"user and token are given", ""},
+		`auth_url = "URL", user = "u", password = hidden, domain = "d", system = True`:                           {"domain and system are given", ""},
+		`auth_url = "URL", user = "u", password = hidden, project = "p"`:                                         {"user_domain is missing", ""},
+		`auth_url = "keystone:5000", user = "u", password = hidden, project = "p", user_domain = "D"`:            {`auth_url is no http or https address`, ""},
+		`auth_url = "URL", token = hidden, endpoints = {"databases": "http://x"}`:                                {`there is no type of service "databases"`, "volumev3"},
+		`auth_url = "URL", token = hidden, endpoints = {"network": "x"}`:                                         {`network_endpoint_override is no http or https address: "x"`, ""},
+		`auth_url = "http://u:topsecret@h/v3", user = "u"`:                                                       {"openstack.connect: auth_url has a user name or password in it", "addresses are shown"},
+		`auth_url = "URL", token = hidden, endpoints = {"network": "http://topsecret@h"}`:                        {"endpoints: the address of network has a user name or password in it", "addresses are shown"},
+		`auth_url = "URL", user = "u", password = "topsecret"`:                                                   {"argument password: it is no secret", "get it by secret()"},
+		`auth_url = "URL", token = "topsecret"`:                                                                  {"argument token: it is no secret", "get it by secret()"},
+		`auth_url = "URL", credential = {"id": "ac1", "secret": "topsecret"}`:                                    {"the secret of credential is no secret", "application_credential.ensure"},
+		`auth_url = "URL", token = hidden, key = "-----BEGIN topsecret"`:                                         {"key is no secret", ""},
+		`auth_url = "URL", token = hidden, interface = "inner"`:                                                  {`interface is "inner"`, ""},
+		`auth_url = "URL", token = hidden, cacert = "ca.pem"`:                                                    {"cacert is neither an absolute path nor a text in PEM form", ""},
+		`auth_url = "URL", token = hidden, cacert = "/nowhere/ca.pem"`:                                           {"cacert can't be read", ""},
+		`auth_url = "URL", token = hidden, cert = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"`: {"cert and key go together", ""},
 	} {
 		w, m := strangers(t, nil)
 		err := w.runAlone(m, startest.NewDoor(effect.Apply), `openstack.connect(`+args+`).network.list()`)
@@ -174,7 +178,7 @@ for c in [openstack.connect("lab"), openstack.connect("admin"), openstack.connec
 // make first: nothing is asked, and nothing is claimed.
 func TestConnectByWhatIsStillToCome(t *testing.T) {
 	for _, args := range []string{`auth_url = "URL", credential = unknown`, `auth_url = "URL", credential = struct(id = unknown, name = "ci", secret = unknown)`,
-		`auth_url = "URL", user = "demo", password = unknown, user_domain = "Default", project = "demo"`, `auth_url = "URL", user = "demo", password = "secret", user_domain = "Default", project = unknown`} {
+		`auth_url = "URL", user = "demo", password = unknown, user_domain = "Default", project = "demo"`, `auth_url = "URL", user = "demo", password = demo_password, user_domain = "Default", project = unknown`} {
 		w, m := strangers(t, nil)
 		door := startest.NewDoor(effect.Plan)
 		if err := w.runAlone(m, door, `

@@ -194,7 +194,7 @@ type containerArgs struct {
 	Name       string                 `star:"name,required" doc:"The name."`
 	Read       effect.Text            `star:"read_acl" doc:"Who may read besides the project, such as \".r:*,.rlistings\" (everybody) or \"PROJECT:USER\"; \"none\" is nobody."`
 	Write      effect.Text            `star:"write_acl" doc:"Who may write besides the project, such as \"PROJECT:USER\"; \"none\" is nobody."`
-	Metadata   map[string]effect.Text `star:"metadata" doc:"Metadata to have; other keys stay, and one of an empty value goes. Case doesn't count in keys."`
+	Metadata   map[string]effect.Text `star:"metadata" secret:"never" doc:"Metadata to have; other keys stay, and one of an empty value goes. Case doesn't count in keys."`
 	Versioning *bool                  `star:"versioning" doc:"Whether to keep old versions of objects."`
 	Policy     effect.Text            `star:"storage_policy" doc:"Name of the storage policy. Can't be changed."`
 	Bytes      *int                   `star:"quota_bytes" doc:"How many bytes it may hold; -1 for no limit."`

@@ -109,7 +109,7 @@ func (o *containerOp) find(ctx context.Context, cl *client.Client) (client.Objec
 	if m := have["mark"].(string); m != "" {
 		other = "is owned by " + m
 	}
-	return nil, fault.Hinted(fault.Exists, "adopt = True takes it over as it is; or choose another name", "a container %q exists that isn't ours: it %s, ours would be %s", o.args.Name, other, o.mark)
+	return nil, fault.Hinted(fault.Exists, adoptHint, "a container %q exists that isn't ours: it %s, ours would be %s", o.args.Name, other, o.mark)
 }
 
 func (o *containerOp) Observe(ctx context.Context) (effect.State, error) {

@@ -57,8 +57,8 @@ func ec2Noun() *noun {
 
 type ec2Args struct {
 	Name    string           `star:"name,required" doc:"A name for it, which is the end of its owner mark; Keystone knows none."`
-	User    effect.Reference `star:"user" doc:"The user that it acts for, by name or id; others than the login's are for administrators. Can't be changed."`
-	Project effect.Reference `star:"project" doc:"The project that it is for, by name or id. Default: the login's. Can't be changed."`
+	User    effect.Reference `star:"user" of:"openstack.user" doc:"The user that it acts for, by name or id; others than the login's are for administrators. Can't be changed."`
+	Project effect.Reference `star:"project" of:"openstack.project" doc:"The project that it is for, by name or id. Default: the login's. Can't be changed."`
 	Replace bool             `star:"replace" doc:"Where what can't be changed differs, revoke it and make it anew."`
 }
 

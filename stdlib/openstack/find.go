@@ -121,6 +121,18 @@ func (f finder) find(ctx context.Context, cl *client.Client) (client.Object, err
 	return foreign(f.noun.label(), f.name, f.mark, same, f.adopt.same)
 }
 
+// adoptHint is what ensure says of what stands in its place.
+const adoptHint = "adopt = True takes it over as it is; or choose another name"
+
+// adoptMeans says what adopt = True does in place of taking over, where that is
+// what it would do to what isn't ours.
+func adoptMeans(err error, hint string) error {
+	if fault.KindOf(err) != fault.Exists || fault.HintOf(err) != adoptHint {
+		return err
+	}
+	return &fault.Error{Kind: fault.Exists, Hint: hint, Err: err}
+}
+
 // foreign decides on resources that stand where ours would, and lack its mark.
 func foreign(label, name, mark string, same []client.Object, adopt bool) (client.Object, error) {
 	// One that is ours after all wasn't listed yet when the mark was looked for.
@@ -139,7 +151,7 @@ func foreign(label, name, mark string, same []client.Object, adopt bool) (client
 	if m := markOf(same[0]); m != "" {
 		other = "is owned by " + m.(string)
 	}
-	return nil, fault.Hinted(fault.Exists, "adopt = True takes it over as it is; or choose another name",
+	return nil, fault.Hinted(fault.Exists, adoptHint,
 		"a %s %q exists that isn't ours: %s %s, ours would be %s", label, name, ids(same), other, mark)
 }
 

@@ -23,9 +23,9 @@ type flavorArgs struct {
 	Swap       int                    `star:"swap" doc:"Swap space in MiB. Can't be changed."`
 	Public     *bool                  `star:"public" doc:"Whether every project may use it. A new one is public by default. Can't be changed."`
 	ID         string                 `star:"id" doc:"Its id. Default: the cloud's choice, and what it is isn't compared. Can't be changed."`
-	ExtraSpecs map[string]effect.Text `star:"extra_specs" doc:"Extra specs to have, such as hw:cpu_policy; others stay."`
+	ExtraSpecs map[string]effect.Text `star:"extra_specs" secret:"never" doc:"Extra specs to have, such as hw:cpu_policy; others stay."`
 	Exact      bool                   `star:"exact" doc:"Remove extra specs that aren't given, and the access of other projects."`
-	Access     []effect.Reference     `star:"access" doc:"The projects that may use it though it isn't public, by id or object; others stay."`
+	Access     []effect.Reference     `star:"access" of:"openstack.project" doc:"The projects that may use it though it isn't public, by id or object; others stay."`
 	Adopt      bool                   `star:"adopt" doc:"Change a flavor of that name though it lacks this recipe's mark."`
 	Replace    bool                   `star:"replace" doc:"Where what can't be changed differs, delete it and make it anew: servers keep what they have."`
 }

@@ -32,14 +32,14 @@ func floatingIPNoun() *noun {
 
 type floatingIPArgs struct {
 	Name    string           `star:"name,required" doc:"A name to find it by again: floating IPs have none in the cloud, it is part of the owner mark."`
-	Network effect.Reference `star:"network" doc:"The external network to take it from, by name or id. Default: the only one. Can't be changed."`
-	Port    effect.Reference `star:"port" doc:"The port that it leads to, by name or id; \"none\" for nowhere."`
-	Server  effect.Reference `star:"server" doc:"The server that it leads to, which has one port; in place of port."`
+	Network effect.Reference `star:"network" of:"openstack.network" doc:"The external network to take it from, by name or id. Default: the only one. Can't be changed."`
+	Port    effect.Reference `star:"port" of:"openstack.port" doc:"The port that it leads to, by name or id; \"none\" for nowhere."`
+	Server  effect.Reference `star:"server" of:"openstack.server" doc:"The server that it leads to, which has one port; in place of port."`
 	FixedIP effect.Text      `star:"fixed_ip" doc:"Which of the port's addresses it leads to. Default: the first."`
-	Subnet  effect.Reference `star:"subnet" doc:"The subnet of the external network to take it from; it only counts where a new one is allocated."`
+	Subnet  effect.Reference `star:"subnet" of:"openstack.subnet" doc:"The subnet of the external network to take it from; it only counts where a new one is allocated."`
 	DNSName effect.Text      `star:"dns_name" doc:"Its name in the cloud's DNS; it only counts where a new one is allocated."`
 	Domain  effect.Text      `star:"dns_domain" doc:"The domain of dns_name, with a dot at its end."`
-	Tags    []effect.Text    `star:"tags" doc:"Its tags; [] removes them."`
+	Tags    []effect.Text    `star:"tags" secret:"never" doc:"Its tags; [] removes them."`
 	Address effect.Text      `star:"address" doc:"Ask for this address; mostly for administrators. Can't be changed."`
 	Adopt   effect.Data      `star:"adopt" doc:"True takes over the floating IP that leads to the port already, though it lacks this recipe's mark; an id or \"tag:NAME\" the one that has it."`
 	Replace bool             `star:"replace" doc:"Where what can't be changed differs, release the address and take another."`

@@ -165,9 +165,9 @@ type imageArgs struct {
 	MinDisk         *int                   `star:"min_disk" doc:"Smallest root disk in GiB."`
 	MinRAM          *int                   `star:"min_ram" doc:"Least memory in MiB."`
 	Visibility      string                 `star:"visibility" doc:"private, shared, community, or public, which is for administrators. Default: the cloud's."`
-	Properties      map[string]effect.Text `star:"properties" doc:"Properties to have, such as hw_machine_type; others stay."`
+	Properties      map[string]effect.Text `star:"properties" secret:"never" doc:"Properties to have, such as hw_machine_type; others stay."`
 	Exact           bool                   `star:"exact" doc:"Remove properties, and end sharing, that isn't given."`
-	Tags            []effect.Text          `star:"tags" doc:"Its tags; [] removes them."`
+	Tags            []effect.Text          `star:"tags" secret:"never" doc:"Its tags; [] removes them."`
 	Protected       *bool                  `star:"protected" doc:"Whether it can't be deleted."`
 	Hidden          *bool                  `star:"hidden" doc:"Whether lists leave it out, as for a version that is kept for old servers."`
 	Shared          []string               `star:"shared_with" doc:"Ids of projects to share it with; others stay. They have to accept it."`

@@ -69,6 +69,9 @@ func keypairVerbs() builtin.Noun {
 					if a.PublicKey.Known() && keyOf(a.PublicKey.Reveal()) == "" {
 						return nil, fault.Hinted(fault.Invalid, "it looks like: ssh-ed25519 AAAA... comment", "%s: public_key is no line of authorized_keys", c.target("keypair", a.Name))
 					}
+					if a.PublicKey.IsSecret() && strings.TrimSpace(a.PublicKey.Reveal()) != keyOf(a.PublicKey.Reveal()) {
+						return nil, fault.Hinted(fault.Invalid, "pass the key without a comment", "%s: the comment of public_key can't be a secret: it is shown to everybody who may see the key pair", c.target("keypair", a.Name))
+					}
 					if a.PublicKey.Known() && !a.PublicKey.IsSecret() {
 						a.PublicKey = effect.Plain(strings.TrimSpace(a.PublicKey.Reveal()))
 					}

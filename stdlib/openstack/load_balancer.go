@@ -51,16 +51,16 @@ func balancerNoun() *noun {
 
 type balancerArgs struct {
 	Name      string           `star:"name,required" doc:"The name."`
-	Subnet    effect.Reference `star:"subnet" doc:"The subnet to have its address on, by name, id or object. Give this, network or port. Can't be changed."`
-	Network   effect.Reference `star:"network" doc:"The network to have its address on. Can't be changed."`
-	Port      effect.Reference `star:"port" doc:"A port of one's own whose address it uses, and which outlives it. Can't be changed."`
+	Subnet    effect.Reference `star:"subnet" of:"openstack.subnet" doc:"The subnet to have its address on, by name, id or object. Give this, network or port. Can't be changed."`
+	Network   effect.Reference `star:"network" of:"openstack.network" doc:"The network to have its address on. Can't be changed."`
+	Port      effect.Reference `star:"port" of:"openstack.port" doc:"A port of one's own whose address it uses, and which outlives it. Can't be changed."`
 	Address   effect.Text      `star:"address" doc:"Its virtual address. Default: the cloud's choice. Can't be changed."`
 	Provider  effect.Text      `star:"provider" doc:"What to make it of, such as \"amphora\" or \"ovn\". Can't be changed."`
 	Flavor    effect.Text      `star:"flavor" doc:"Id of a load balancer flavor. Can't be changed."`
 	Zone      effect.Text      `star:"availability_zone" doc:"Where to run. Can't be changed."`
 	Enabled   *bool            `star:"enabled" doc:"Whether it takes connections."`
 	Listeners effect.Data      `star:"listeners" doc:"What it listens on: a list of dicts, see above. Without it listeners aren't compared."`
-	Tags      []effect.Text    `star:"tags" doc:"Its tags; other tags are removed. Octavia has them since 2019."`
+	Tags      []effect.Text    `star:"tags" secret:"never" doc:"Its tags; other tags are removed. Octavia has them since 2019."`
 	Exact     bool             `star:"exact" doc:"Remove listeners, pools, members and monitors that this recipe didn't make."`
 	Timeout   time.Duration    `star:"timeout" doc:"How long to wait, after each change, until it is ready for the next."`
 	Adopt     effect.Data      `star:"adopt" doc:"True takes over the one of that name, and listeners and pools of it, that lack this recipe's mark; an id or \"tag:NAME\" the one that has it, whatever its name."`
@@ -133,6 +133,8 @@ func (a balancerArgs) check() error {
 		return fault.Hinted(fault.Invalid, "give subnet, network or port", "it would have no address")
 	case !a.Port.Empty() && given > 1:
 		return fault.New(fault.Invalid, "port says on which subnet the address is: leave subnet and network out")
+	case given > 1:
+		return fault.New(fault.Invalid, "subnet says on which network the address is: leave network out")
 	case a.Exact && a.Listeners.V == nil:
 		return fault.New(fault.Invalid, "exact = True without listeners would remove all; give listeners = [] if that is meant")
 	}

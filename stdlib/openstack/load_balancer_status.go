@@ -81,12 +81,15 @@ func balancerWait(n *noun) builtin.Func {
 			"cloud.load_balancer.ensure(\"api\", subnet = sub)\n" +
 			`cloud.load_balancer.wait("api", timeout = "5m")`,
 		Effect:   builtin.Waits,
-		Errors:   []fault.Kind{fault.Failed, fault.Timeout},
+		Errors:   []fault.Kind{fault.Failed, fault.Invalid, fault.Timeout},
 		Defaults: balancerWaitArgs{Timeout: 10 * time.Minute},
 		Run: func(ctx context.Context, c *Cloud, a balancerWaitArgs) (any, error) {
 			t := c.target(n.name, a.Name)
 			what := t.String() + " being ACTIVE"
 			if a.Operating != "" {
+				if err := knownStatus(a.Operating, []string{"ONLINE", "OFFLINE", "DEGRADED", "DRAINING", "ERROR", "NO_MONITOR"}); err != nil {
+					return nil, fault.Wrap("", t.String(), err)
+				}
 				what += " and " + a.Operating
 			}
 			w := effect.Wait{Query: effect.Query{Target: t, Scope: t.String()}, For: what, Timeout: a.Timeout, Interval: c.config.Interval}

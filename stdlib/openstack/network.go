@@ -50,7 +50,7 @@ type networkArgs struct {
 	Type         effect.Text   `star:"network_type" doc:"What it is made of: flat, vlan, vxlan, gre, geneve or local; for administrators. Can't be changed."`
 	Physical     effect.Text   `star:"physical_network" doc:"The physical network below a flat one or a VLAN; for administrators. Can't be changed."`
 	Segment      *int          `star:"segmentation_id" doc:"Number of the VLAN or tunnel; for administrators."`
-	Tags         []effect.Text `star:"tags" doc:"Its tags; [] removes them."`
+	Tags         []effect.Text `star:"tags" secret:"never" doc:"Its tags; [] removes them."`
 	Adopt        effect.Data   `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id or \"tag:NAME\" the one that has it, whatever its name."`
 	Replace      bool          `star:"replace" doc:"Where what can't be changed differs, delete the network and make it anew."`
 }

@@ -100,9 +100,9 @@ func pairsOf(o client.Object) any {
 
 type portArgs struct {
 	Name           string             `star:"name,required" doc:"The name."`
-	Network        effect.Reference   `star:"network,required" doc:"The network that it is on; a name works too. Can't be changed."`
+	Network        effect.Reference   `star:"network,required" of:"openstack.network" doc:"The network that it is on; a name works too. Can't be changed."`
 	FixedIPs       effect.Data        `star:"fixed_ips" doc:"Its addresses, a list of \"10.20.0.5\", of subnets, or of {\"subnet\": sub, \"address\": \"10.20.0.5\"} with one or both. Those that Neutron makes of the hardware address come by themselves. Default: one of the cloud's choice."`
-	SecurityGroups []effect.Reference `star:"security_groups" doc:"Its security groups, by name or id; [] for none. Default: the project's group \"default\"."`
+	SecurityGroups []effect.Reference `star:"security_groups" of:"openstack.security_group" doc:"Its security groups, by name or id; [] for none. Default: the project's group \"default\"."`
 	Pairs          effect.Data        `star:"allowed_address_pairs" doc:"Further addresses or ranges that it may use: a list of \"10.20.0.100\" or {\"address\": ..., \"mac\": ...}."`
 	PortSecurity   *bool              `star:"port_security" doc:"Whether it is filtered; False needs security_groups = []."`
 	AdminState     *bool              `star:"admin_state_up" doc:"Whether it carries anything. Default: True."`
@@ -113,7 +113,7 @@ type portArgs struct {
 	Host           effect.Text        `star:"host" doc:"The compute host to bind it to, \"none\" for none; for administrators."`
 	Profile        effect.Data        `star:"profile" doc:"What the host's agent is told of it, a dict; for administrators."`
 	MAC            effect.Text        `star:"mac" doc:"Hardware address. Default: one of the cloud's choice. Can't be changed."`
-	Tags           []effect.Text      `star:"tags" doc:"Its tags; [] removes them."`
+	Tags           []effect.Text      `star:"tags" secret:"never" doc:"Its tags; [] removes them."`
 	Adopt          effect.Data        `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id or \"tag:NAME\" the one that has it, whatever its name."`
 	Replace        bool               `star:"replace" doc:"Where what can't be changed differs, delete the port and make it anew."`
 }

@@ -28,7 +28,7 @@ type projectArgs struct {
 	Name    string        `star:"name,required" doc:"The name, unique in its domain."`
 	Domain  string        `star:"domain" doc:"Id or name of the domain that it is in. Default: that of the login's project. Can't be changed."`
 	Enabled *bool         `star:"enabled" doc:"Whether anybody can log in to it."`
-	Tags    []effect.Text `star:"tags" doc:"Its tags, without commas and slashes; [] removes them."`
+	Tags    []effect.Text `star:"tags" secret:"never" doc:"Its tags, without commas and slashes; [] removes them."`
 	Adopt   effect.Data   `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id the one that has it."`
 }
 

@@ -87,11 +87,11 @@ func readQuota(ctx context.Context, cl *client.Client, project string) (map[stri
 }
 
 type quotaGetArgs struct {
-	Project effect.Reference `star:"project,positional" doc:"The project, by name or id. Default: the login's; those of others are for administrators."`
+	Project effect.Reference `star:"project,positional" of:"openstack.project" doc:"The project, by name or id. Default: the login's; those of others are for administrators."`
 }
 
 type quotaArgs struct {
-	Project      effect.Reference `star:"project,positional" doc:"The project, by name or id. Default: the login's."`
+	Project      effect.Reference `star:"project,positional" of:"openstack.project" doc:"The project, by name or id. Default: the login's."`
 	Compute      effect.Data      `star:"compute" doc:"Limits of Nova by name, such as {\"cores\": 20, \"ram\": 51200}; -1 is no limit."`
 	Network      effect.Data      `star:"network" doc:"Limits of Neutron, such as {\"floatingip\": 10}."`
 	Volume       effect.Data      `star:"volume" doc:"Limits of Cinder, such as {\"volumes\": 10, \"gigabytes\": 1000}."`

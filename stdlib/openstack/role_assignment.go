@@ -41,9 +41,9 @@ func assignmentData(o client.Object) map[string]any {
 
 type assignmentArgs struct {
 	Role    string           `star:"role,required" doc:"The role, by name or id, such as \"member\"."`
-	User    effect.Reference `star:"user" doc:"Who has it: a user, by name or id."`
+	User    effect.Reference `star:"user" of:"openstack.user" doc:"Who has it: a user, by name or id."`
 	Group   effect.Reference `star:"group" doc:"Or a group, whose members have it then."`
-	Project effect.Reference `star:"project" doc:"Where: a project, by name or id. Default: the login's."`
+	Project effect.Reference `star:"project" of:"openstack.project" doc:"Where: a project, by name or id. Default: the login's."`
 	Domain  string           `star:"domain" doc:"Or a domain, by id or name."`
 }
 
@@ -284,8 +284,8 @@ func (o *assignmentOp) Undo(st effect.State) effect.Owned {
 }
 
 type assignmentListArgs struct {
-	User      effect.Reference `star:"user" doc:"Only those of this user, by name or id."`
-	Project   effect.Reference `star:"project" doc:"Only those in this project, by name or id."`
+	User      effect.Reference `star:"user" of:"openstack.user" doc:"Only those of this user, by name or id."`
+	Project   effect.Reference `star:"project" of:"openstack.project" doc:"Only those in this project, by name or id."`
 	Role      string           `star:"role" doc:"Only those of this role, by name or id."`
 	Effective bool             `star:"effective" doc:"With those that come of groups and of other roles, each under the user who has it."`
 }

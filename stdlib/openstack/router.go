@@ -124,15 +124,15 @@ func behind(ctx context.Context, cl *client.Client, id string) string {
 
 type routerArgs struct {
 	Name     string                 `star:"name,required" doc:"The name."`
-	External effect.Reference       `star:"external" doc:"The external network to have the gateway on, by name or id; \"none\" for no gateway."`
+	External effect.Reference       `star:"external" of:"openstack.network" doc:"The external network to have the gateway on, by name or id; \"none\" for no gateway."`
 	SNAT     *bool                  `star:"snat" doc:"Whether it hides the addresses behind it. Default: the cloud's; mostly for administrators."`
 	IPs      effect.Data            `star:"external_ips" doc:"Its addresses on the external network, as a port's fixed_ips; for administrators. Default: one of the cloud's choice."`
-	Subnets  []effect.Reference     `star:"subnets" doc:"The subnets to have an interface on, each at the subnet's gateway address."`
-	Ports    []effect.Reference     `star:"ports" doc:"Ports to have an interface with, in place of the subnet's gateway address. They go with the interface."`
+	Subnets  []effect.Reference     `star:"subnets" of:"openstack.subnet" doc:"The subnets to have an interface on, each at the subnet's gateway address."`
+	Ports    []effect.Reference     `star:"ports" of:"openstack.port" doc:"Ports to have an interface with, in place of the subnet's gateway address. They go with the interface."`
 	Routes   map[string]effect.Text `star:"routes" doc:"Static routes: next hop by destination."`
 	Exact    bool                   `star:"exact" doc:"Remove the other interfaces."`
 	Admin    *bool                  `star:"admin_state_up" doc:"Whether it carries anything. Default: True."`
-	Tags     []effect.Text          `star:"tags" doc:"Its tags; [] removes them."`
+	Tags     []effect.Text          `star:"tags" secret:"never" doc:"Its tags; [] removes them."`
 	Adopt    effect.Data            `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id or \"tag:NAME\" the one that has it, whatever its name."`
 }
 

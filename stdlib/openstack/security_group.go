@@ -41,7 +41,7 @@ type securityGroupArgs struct {
 	Rules    effect.Data   `star:"rules" doc:"What is let through: a list of {\"direction\": \"ingress\" (default) or \"egress\", \"protocol\": \"tcp\", \"port\": 22 or \"ports\": \"80-90\", \"remote\": address range or security group, \"ethertype\": \"IPv4\"}. For icmp, \"type\": 8 and \"code\": 0, or ports as type-code."`
 	Stateful *bool         `star:"stateful" doc:"Whether answers to what is let through are let through too. Default: True."`
 	Exact    bool          `star:"exact" doc:"Remove rules that aren't listed, Neutron's own that let everything out included."`
-	Tags     []effect.Text `star:"tags" doc:"Its tags; [] removes them."`
+	Tags     []effect.Text `star:"tags" secret:"never" doc:"Its tags; [] removes them."`
 	Adopt    effect.Data   `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id or \"tag:NAME\" the one that has it, whatever its name."`
 }
 

@@ -61,20 +61,20 @@ func serverType() *builtin.Type {
 
 type serverArgs struct {
 	Name           string                 `star:"name,required" doc:"The name."`
-	Image          effect.Reference       `star:"image" doc:"What it boots from, by name, id or object. A change of it needs rebuild = True."`
-	Flavor         effect.Reference       `star:"flavor,required" doc:"Its size, by name, id or object. A change of it needs resize = True."`
-	Networks       []effect.Reference     `star:"networks" doc:"The networks that it has a port on, by name, id or object."`
-	Ports          []effect.Reference     `star:"ports" doc:"The ports that it uses, which outlive it."`
+	Image          effect.Reference       `star:"image" of:"openstack.image" doc:"What it boots from, by name, id or object. A change of it needs rebuild = True."`
+	Flavor         effect.Reference       `star:"flavor,required" of:"openstack.flavor" doc:"Its size, by name, id or object. A change of it needs resize = True."`
+	Networks       []effect.Reference     `star:"networks" of:"openstack.network" doc:"The networks that it has a port on, by name, id or object."`
+	Ports          []effect.Reference     `star:"ports" of:"openstack.port" doc:"The ports that it uses, which outlive it."`
 	Exact          bool                   `star:"exact" doc:"Detach ports that are neither among ports nor on one of the networks. Default: others stay."`
 	RootVolume     effect.Data            `star:"root_volume" doc:"Boot from a volume that is made of the image: size in GiB, and if need be type (name of a volume type) and delete_on_termination (default True). Can't be changed."`
-	Volume         effect.Reference       `star:"volume" doc:"Boot from this volume, by name, id or object, in place of an image. It outlives the server. Can't be changed."`
-	KeyName        effect.Reference       `star:"key_name" doc:"The key pair that lets in, by name or object. A change of it needs rebuild = True."`
+	Volume         effect.Reference       `star:"volume" of:"openstack.volume" doc:"Boot from this volume, by name, id or object, in place of an image. It outlives the server. Can't be changed."`
+	KeyName        effect.Reference       `star:"key_name" of:"openstack.keypair" doc:"The key pair that lets in, by name or object. A change of it needs rebuild = True."`
 	UserData       effect.Text            `star:"user_data" doc:"What cloud-init gets, at most 48 KiB. Its digest is kept in the metadata to notice a change, which needs rebuild = True. Of secret data none is kept, since it could be guessed from that: a change of it goes unnoticed until the server is made anew."`
-	SecurityGroups []effect.Reference     `star:"security_groups" doc:"The security groups of the ports on networks, by name or object. Ports of one's own have theirs."`
-	Metadata       map[string]effect.Text `star:"metadata" doc:"Metadata to have; other keys stay."`
-	Tags           []effect.Text          `star:"tags" doc:"The tags to have: all that it has."`
+	SecurityGroups []effect.Reference     `star:"security_groups" of:"openstack.security_group" doc:"The security groups of the ports on networks, by name or object. Ports of one's own have theirs."`
+	Metadata       map[string]effect.Text `star:"metadata" secret:"never" doc:"Metadata to have; other keys stay."`
+	Tags           []effect.Text          `star:"tags" secret:"never" doc:"The tags to have: all that it has."`
 	Zone           effect.Text            `star:"availability_zone" doc:"Where to run. Default: the cloud's choice. Can't be changed."`
-	Group          effect.Reference       `star:"group" doc:"The server group that it belongs to, by name, id or object. Can't be changed."`
+	Group          effect.Reference       `star:"group" of:"openstack.server_group" doc:"The server group that it belongs to, by name, id or object. Can't be changed."`
 	ConfigDrive    *bool                  `star:"config_drive" doc:"Whether the metadata is given on a drive too. Can't be changed."`
 	Power          string                 `star:"power" doc:"on: it runs. off: it is there and shut off. keep: a new one runs, another stays as it is."`
 	Timeout        time.Duration          `star:"timeout" doc:"How long each wait may take until it is as wanted."`

@@ -35,7 +35,7 @@ func (o *actOp) Observe(ctx context.Context) (effect.State, error) {
 	obj, err := findServer(ctx, cl, o.name, o.mark, o.adopt)
 	switch {
 	case err != nil:
-		return effect.State{}, err
+		return effect.State{}, adoptMeans(err, "adopt = True does it to the server though it is somebody else's: be sure that they agree")
 	case obj == nil:
 		return effect.State{}, fault.New(fault.NotFound, "there is no server called %q", o.name)
 	case str(obj, "status") == "ERROR":
@@ -192,7 +192,7 @@ func onceFor(what, key string) func(client.Object) effect.Change {
 
 type rebuildArgs struct {
 	Name    string           `star:"name,required" doc:"The name that it was ensured with."`
-	Image   effect.Reference `star:"image" doc:"The image to make its disk of, by name, id or object. Default: that which it has."`
+	Image   effect.Reference `star:"image" of:"openstack.image" doc:"The image to make its disk of, by name, id or object. Default: that which it has."`
 	Key     string           `star:"key" doc:"Rebuild once for this key: it is kept in the server's metadata, set by the same call. Without one it is rebuilt by each run."`
 	Timeout time.Duration    `star:"timeout" doc:"How long to wait until it runs again."`
 	Adopt   bool             `star:"adopt" doc:"Do it even to a server that lacks this recipe's owner mark."`
@@ -230,7 +230,7 @@ func rebuildVerb() builtin.Func {
 
 type resizeArgs struct {
 	Name    string           `star:"name,required" doc:"The name that it was ensured with."`
-	Flavor  effect.Reference `star:"flavor,required" doc:"The flavor to have, by name, id or object."`
+	Flavor  effect.Reference `star:"flavor,required" of:"openstack.flavor" doc:"The flavor to have, by name, id or object."`
 	Timeout time.Duration    `star:"timeout" doc:"How long each wait may take until it is done."`
 	Adopt   bool             `star:"adopt" doc:"Do it even to a server that lacks this recipe's owner mark."`
 }
@@ -298,6 +298,9 @@ func serverWait() builtin.Func {
 		Errors:   []fault.Kind{fault.Failed, fault.Invalid, fault.Timeout},
 		Defaults: serverWaitArgs{Status: "ACTIVE", Timeout: 5 * time.Minute},
 		Run: func(ctx context.Context, c *Cloud, a serverWaitArgs) (any, error) {
+			if err := knownStatus(a.Status, serverStatuses()); err != nil {
+				return nil, fault.Wrap("", c.target("server", a.Name).String(), err)
+			}
 			w := effect.Wait{Query: effect.Query{Target: c.target("server", a.Name)}, For: "server " + a.Name + " being " + a.Status, Timeout: a.Timeout, Interval: c.config.Interval}
 			return effect.Await(ctx, w, func(ctx context.Context) (effect.Poll, error) {
 				cl, err := c.client(ctx)

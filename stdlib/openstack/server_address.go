@@ -35,7 +35,7 @@ func interfacesOf(obj client.Object) []any {
 }
 
 type addressOnArgs struct {
-	Network  effect.Reference `star:"network,positional" doc:"The network that it is on, by name or object. Default: any."`
+	Network  effect.Reference `star:"network,positional" of:"openstack.network" doc:"The network that it is on, by name or object. Default: any."`
 	Family   int              `star:"family" doc:"4 or 6. Default: either, IPv4 first."`
 	Floating bool             `star:"floating" doc:"The floating address, in place of the fixed one."`
 }

@@ -113,7 +113,7 @@ func routeList(routes map[string]effect.Text) (want map[string]any, send []any) 
 
 type subnetArgs struct {
 	Name    string                 `star:"name,required" doc:"The name."`
-	Network effect.Reference       `star:"network,required" doc:"The network that it is part of; a name works too. Can't be changed."`
+	Network effect.Reference       `star:"network,required" of:"openstack.network" doc:"The network that it is part of; a name works too. Can't be changed."`
 	CIDR    effect.Text            `star:"cidr" doc:"Address range, such as 10.20.0.0/24. Can't be changed. Default: one of pool."`
 	Pool    effect.Reference       `star:"pool" doc:"The subnet pool to take the range from, by name or id. Can't be changed."`
 	Length  *int                   `star:"prefix_length" doc:"How large a range of the pool: the bits that are its own. Default: the pool's. Can't be changed."`
@@ -125,7 +125,7 @@ type subnetArgs struct {
 	RAMode  effect.Text            `star:"ipv6_ra_mode" doc:"How IPv6 routers are announced: slaac, dhcpv6-stateful or dhcpv6-stateless. Can't be changed."`
 	Address effect.Text            `star:"ipv6_address_mode" doc:"How hosts get IPv6 addresses: slaac, dhcpv6-stateful or dhcpv6-stateless. Can't be changed."`
 	Types   []effect.Text          `star:"service_types" doc:"The owners of ports that it is for, such as network:floatingip; [] for all."`
-	Tags    []effect.Text          `star:"tags" doc:"Its tags; [] removes them."`
+	Tags    []effect.Text          `star:"tags" secret:"never" doc:"Its tags; [] removes them."`
 	Adopt   effect.Data            `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id or \"tag:NAME\" the one that has it, whatever its name."`
 	Replace bool                   `star:"replace" doc:"Where what can't be changed differs, delete the subnet and make it anew."`
 }

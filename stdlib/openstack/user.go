@@ -26,7 +26,7 @@ func userNoun() *noun {
 type userArgs struct {
 	Name           string           `star:"name,required" doc:"The name, unique in its domain."`
 	Password       effect.Text      `star:"password" doc:"The password, a secret. It can't be read back: whether it is still this one is found out by logging in with it. Default: none, so that they can't log in by one."`
-	DefaultProject effect.Reference `star:"default_project" doc:"The project that a login is for that names none."`
+	DefaultProject effect.Reference `star:"default_project" of:"openstack.project" doc:"The project that a login is for that names none."`
 	Email          effect.Text      `star:"email" doc:"The address."`
 	Enabled        *bool            `star:"enabled" doc:"Whether they can log in. The password of a user who can't isn't compared."`
 	Domain         string           `star:"domain" doc:"Id or name of the domain that they are in. Default: that of the login's project. Can't be changed."`

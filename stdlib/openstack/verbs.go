@@ -243,7 +243,7 @@ func (o *deleteOp) Observe(ctx context.Context) (effect.State, error) {
 	}
 	obj, err := o.find(ctx, cl)
 	if err != nil || obj == nil {
-		return effect.State{}, err
+		return effect.State{}, adoptMeans(err, "adopt = True deletes it though it is somebody else's: be sure that nobody needs it")
 	}
 	return effect.State{Exists: true, Attrs: map[string]any{"id": str(obj, "id"), "name": str(obj, "name")}, Raw: obj}, nil
 }

@@ -145,12 +145,12 @@ type volumeArgs struct {
 	Size      *int                   `star:"size" doc:"Size in GiB. It can grow later, also while servers have it. Default: that of what it is made from."`
 	Type      effect.Text            `star:"type" doc:"Name of the volume type. Default: the cloud's."`
 	Zone      effect.Text            `star:"availability_zone" doc:"Where to make it. Can't be changed."`
-	Image     effect.Reference       `star:"image" doc:"Image to make it from; a name works too. Can't be changed."`
-	Snapshot  effect.Reference       `star:"snapshot" doc:"Snapshot to make it from; a name works too. Can't be changed."`
-	Source    effect.Reference       `star:"source" doc:"Volume to copy; a name works too. Can't be changed."`
+	Image     effect.Reference       `star:"image" of:"openstack.image" doc:"Image to make it from; a name works too. Can't be changed."`
+	Snapshot  effect.Reference       `star:"snapshot" of:"openstack.volume_snapshot" doc:"Snapshot to make it from; a name works too. Can't be changed."`
+	Source    effect.Reference       `star:"source" of:"openstack.volume" doc:"Volume to copy; a name works too. Can't be changed."`
 	Bootable  *bool                  `star:"bootable" doc:"Whether servers may boot from it. Default: if it is made from an image."`
 	Readonly  *bool                  `star:"readonly" doc:"Whether servers get it for reading only. It can be changed while no server has it."`
-	Metadata  map[string]effect.Text `star:"metadata" doc:"Metadata to have; other keys stay."`
+	Metadata  map[string]effect.Text `star:"metadata" secret:"never" doc:"Metadata to have; other keys stay."`
 	Exact     bool                   `star:"exact" doc:"Remove metadata that isn't given."`
 	Migration string                 `star:"migration_policy" doc:"What another type may cost: never, or on-demand to let Cinder copy the data to another backend."`
 	Timeout   time.Duration          `star:"timeout" doc:"How long each step may take: making, growing, changing the type."`

@@ -27,8 +27,8 @@ func attachmentData(o client.Object) map[string]any {
 }
 
 type attachmentArgs struct {
-	Server  effect.Reference `star:"server,required" doc:"The server; a name works too."`
-	Volume  effect.Reference `star:"volume,required" doc:"The volume; a name works too."`
+	Server  effect.Reference `star:"server,required" of:"openstack.server" doc:"The server; a name works too."`
+	Volume  effect.Reference `star:"volume,required" of:"openstack.volume" doc:"The volume; a name works too."`
 	Device  string           `star:"device" doc:"What the cloud is to call it, such as /dev/vdb. Its letters count: /dev/sdb is the same. Most hypervisors choose by themselves, and then it is an error. Can't be changed. Default: the next that is free."`
 	Tag     string           `star:"tag" doc:"A tag by which the server finds it in its metadata. Can't be changed."`
 	With    *bool            `star:"delete_with_server" doc:"Whether the volume is deleted with the server. Default: False for a new attachment; another keeps what it has."`
@@ -37,12 +37,12 @@ type attachmentArgs struct {
 }
 
 type attachmentRef struct {
-	Server effect.Reference `star:"server,required" doc:"The server; a name works too."`
-	Volume effect.Reference `star:"volume,required" doc:"The volume; a name works too."`
+	Server effect.Reference `star:"server,required" of:"openstack.server" doc:"The server; a name works too."`
+	Volume effect.Reference `star:"volume,required" of:"openstack.volume" doc:"The volume; a name works too."`
 }
 
 type attachmentListArgs struct {
-	Server effect.Reference `star:"server,required" doc:"The server; a name works too."`
+	Server effect.Reference `star:"server,required" of:"openstack.server" doc:"The server; a name works too."`
 }
 
 func volumeAttachmentVerbs() builtin.Noun {

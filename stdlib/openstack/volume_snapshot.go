@@ -49,8 +49,8 @@ func volumeSnapshotNoun() *noun {
 
 type volumeSnapshotArgs struct {
 	Name     string                 `star:"name,required" doc:"The name."`
-	Volume   effect.Reference       `star:"volume,required" doc:"The volume to keep a copy of as it is now; a name works too. Can't be changed."`
-	Metadata map[string]effect.Text `star:"metadata" doc:"Metadata to have; other keys stay."`
+	Volume   effect.Reference       `star:"volume,required" of:"openstack.volume" doc:"The volume to keep a copy of as it is now; a name works too. Can't be changed."`
+	Metadata map[string]effect.Text `star:"metadata" secret:"never" doc:"Metadata to have; other keys stay."`
 	Exact    bool                   `star:"exact" doc:"Remove metadata that isn't given."`
 	Timeout  time.Duration          `star:"timeout" doc:"How long making it may take."`
 	Adopt    bool                   `star:"adopt" doc:"Take over a snapshot of that name that lacks this recipe's mark."`

@@ -58,6 +58,11 @@ func (w waiter) run(ctx context.Context, c *Cloud, a waitArgs) (any, error) {
 	if a.Status != "" {
 		wanted = strings.Split(strings.ReplaceAll(a.Status, " ", ""), ",")
 		what = strings.Join(wanted, " or ")
+		for _, s := range wanted {
+			if err := knownStatus(s, statusesOf(w.kind)); err != nil {
+				return nil, fault.Wrap("", c.target(w.kind, a.Name).String(), err)
+			}
+		}
 	}
 	t := c.target(w.kind, a.Name)
 	return effect.Await(ctx, effect.Wait{Query: effect.Query{Target: t, Scope: t.String()}, For: t.String() + " being " + what, Timeout: a.Timeout, Interval: c.config.Interval},

@@ -48,6 +48,9 @@ clouds:
     auth: {auth_url: "https://k/v3", username: u, project_name: p, default_domain: Default}
     regions: [{name: one}]
     interface: internalURL
+    profile: ovh
+    identity_api_version: 3
+    secgroup_source: neutron
     network_endpoint_override: http://net
   b:
     auth_type: v3applicationcredential
@@ -88,6 +91,7 @@ func TestEntryNamesWhatIsWrong(t *testing.T) {
 		"project given":      {`clouds: {openstack: {auth: {auth_url: "http://k", application_credential_id: a, application_credential_secret: s, project_id: p}}}`, "auth.project_id doesn't go with an application credential", ""},
 		"token missing":      {`clouds: {openstack: {auth_type: token, auth: {auth_url: "http://k"}}}`, "auth.token is missing", ""},
 		"unknown field":      {`clouds: {openstack: {auth: {passwort: x, ` + good + `}}}`, "auth.passwort is unknown", "did you mean auth.password?"},
+		"misspelt setting":   {`clouds: {openstack: {regoin_name: X, auth: {` + good + `}}}`, "clouds.yaml:1: cloud \"openstack\": regoin_name is unknown", "did you mean region_name?"},
 		"unknown method":     {`clouds: {openstack: {auth_type: v3kerberos, auth: {` + good + `}}}`, `auth_type is "v3kerberos"`, ""},
 		"URL without scheme": {`clouds: {openstack: {auth: {auth_url: "k:5000", username: u, password: p, project_id: p, default_domain: D}}}`, "auth.auth_url is no http or https address", ""},
 		"login in URL":       {`clouds: {openstack: {auth: {auth_url: "http://u:hunter22@k/v3", username: u, password: p, project_id: p, default_domain: D}}}`, "clouds.yaml:1: cloud \"openstack\": auth.auth_url has a user name or password in it", "addresses are shown"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -274,6 +275,7 @@ func (r *entryReader) profiles() {
 
 // unknown notes fields of auth that nobody would read.
 func (r *entryReader) unknown() {
+	r.misspelt()
 	known := authFields()
 	var unknown []string
 	for name := range r.said {
@@ -294,6 +296,42 @@ func (r *entryReader) unknown() {
 			}
 		}
 	}
+}
+
+// misspelt notes settings that nobody would read and that are spelt nearly like
+// known ones. Others stay: other clients have many of their own.
+func (r *entryReader) misspelt() {
+	known := []string{"auth", "auth_type", "profile", "cloud", "region_name", "regions", "interface", "endpoint_type", "cacert", "cert", "key", "verify", "insecure", "api_timeout"}
+	for _, s := range Services() {
+		for _, t := range s.types() {
+			known = append(known, overrideField(t))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.said)) {
+		if strings.HasPrefix(name, "auth.") || slices.Contains(known, name) {
+			continue
+		}
+		if near := r.suggest(name, known); near != "" && alike(name, near) {
+			r.bad(name, "is unknown")
+			r.hint = cmp.Or(r.hint, "did you mean "+near+"?")
+		}
+	}
+}
+
+// alike reports whether two names have the same letters but for two.
+func alike(a, b string) bool {
+	count := make(map[rune]int)
+	for _, c := range strings.ToLower(a) {
+		count[c]++
+	}
+	for _, c := range strings.ToLower(b) {
+		count[c]--
+	}
+	n := 0
+	for _, d := range count {
+		n += max(d, -d)
+	}
+	return n <= 2
 }
 
 // otherWays is the hint for who wants to log in in a way that isn't supported.
