@@ -16,20 +16,19 @@ import (
 func TestRefusedUnasked(t *testing.T) {
 	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFEprDqY8tc7vJ3kGk0o2q8Xn3b8b2v1Xq0b0Yw3q0bq"
 	for call, want := range map[string][2]string{
-		`cloud.network.ensure("n", tags = [hidden])`:                                                      {"argument tags: it can't be a secret", ""},
-		`cloud.server.ensure("n", image = "i", flavor = "f", networks = ["n"], tags = [hidden])`:          {"argument tags: it can't be a secret", ""},
-		`cloud.server.ensure("n", image = "i", flavor = "f", networks = ["n"], metadata = {"a": hidden})`: {"argument metadata: it can't be a secret", ""},
-		`cloud.volume.ensure("n", size = 1, metadata = {"a": hidden})`:                                    {"argument metadata: it can't be a secret", ""},
-		`cloud.container.ensure("n", metadata = {"a": hidden})`:                                           {"argument metadata: it can't be a secret", ""},
-		`cloud.keypair.ensure("n", public_key = "` + key + ` " + hidden)`:                                 {"the comment of public_key can't be a secret", "without a comment"},
-		`cloud.load_balancer.ensure("n", subnet = "s", network = "n")`:                                    {"leave network out", ""},
-		`cloud.server.wait("n", status = "ACTIV")`:                                                        {`there is no status "ACTIV"`, "did you mean ACTIVE?"},
-		`cloud.volume.wait("n", status = "availabel")`:                                                    {`there is no status "availabel"`, "did you mean available?"},
-		`cloud.image.wait("n", status = "ACTIVE")`:                                                        {`there is no status "ACTIVE"`, "did you mean active?"},
-		`cloud.load_balancer.wait("n", operating_status = "ONLIN")`:                                       {`there is no status "ONLIN"`, "did you mean ONLINE?"},
-		`cloud.subnet.ensure("n", network = a_subnet, cidr = "10.0.0.0/24")`:                              {"argument network: got openstack.subnet, want openstack.network", ""},
-		`cloud.router.ensure("n", subnets = [a_network])`:                                                 {"argument subnets: got openstack.network, want openstack.subnet", ""},
-		`cloud.server.ensure("n", image = "i", flavor = a_network, networks = ["n"])`:                     {"argument flavor: got openstack.network, want openstack.flavor", ""},
+		`cloud.network.ensure("n", tags = [hidden])`:                                             {"argument tags: it can't be a secret", ""},
+		`cloud.server.ensure("n", image = "i", flavor = "f", networks = ["n"], tags = [hidden])`: {"argument tags: it can't be a secret", ""},
+		`cloud.volume.ensure("n", size = 1, metadata = {"a": hidden})`:                           {"argument metadata: it can't be a secret", ""},
+		`cloud.container.ensure("n", metadata = {"a": hidden})`:                                  {"argument metadata: it can't be a secret", ""},
+		`cloud.keypair.ensure("n", public_key = "` + key + ` " + hidden)`:                        {"the comment of public_key can't be a secret", "without a comment"},
+		`cloud.load_balancer.ensure("n", subnet = "s", network = "n")`:                           {"leave network out", ""},
+		`cloud.server.wait("n", status = "ACTIV")`:                                               {`there is no status "ACTIV"`, "did you mean ACTIVE?"},
+		`cloud.volume.wait("n", status = "availabel")`:                                           {`there is no status "availabel"`, "did you mean available?"},
+		`cloud.image.wait("n", status = "ACTIVE")`:                                               {`there is no status "ACTIVE"`, "did you mean active?"},
+		`cloud.load_balancer.wait("n", operating_status = "ONLIN")`:                              {`there is no status "ONLIN"`, "did you mean ONLINE?"},
+		`cloud.subnet.ensure("n", network = a_subnet, cidr = "10.0.0.0/24")`:                     {"argument network: got openstack.subnet, want openstack.network", ""},
+		`cloud.router.ensure("n", subnets = [a_network])`:                                        {"argument subnets: got openstack.network, want openstack.subnet", ""},
+		`cloud.server.ensure("n", image = "i", flavor = a_network, networks = ["n"])`:            {"argument flavor: got openstack.network, want openstack.flavor", ""},
 	} {
 		w := newWorld(t, lab.Config{})
 		err := w.run(context.Background(), w.module, startest.NewDoor(effect.Apply), call)
