@@ -1,7 +1,7 @@
 # gsrun: see README.md. Every target does all the set-up that it needs.
 GO ?= go
-# Tests of services get this long in all.
-TIMEOUT ?= 30m
+# Tests of services get this long in all: on a fresh machine they install OpenStack first.
+TIMEOUT ?= 60m
 
 .PHONY: build quick test lint generate check demo bench torture clean
 

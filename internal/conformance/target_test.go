@@ -74,7 +74,7 @@ var controlPlanes struct {
 
 func startControlPlane() {
 	cfg := real.Config{Progress: func(line string) { fmt.Fprintln(os.Stderr, line) }}
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
 	begun := time.Now()
 	if controlPlanes.err = real.Install(ctx, cfg); controlPlanes.err == nil {
