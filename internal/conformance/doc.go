@@ -9,9 +9,9 @@
 // file gets a project of its own in each cloud, and these names besides the
 // modules:
 //
-//	steady(fn)      calls fn in a plan, calls it, and calls it again, each time as
-//	                another run would: the second time nothing may be written and
-//	                the result is the same. Returns the result.
+//	steady(fn)      calls fn in a plan (of the simulator), calls it, and calls it
+//	                again, each time as another run would: the second time nothing
+//	                may be written and the result is the same. Returns the result.
 //	changed(fn)     the same, and the first call has to write.
 //	plan(fn)        calls fn in a plan; returns ([kind and target of each change], result).
 //	writes(fn)      calls fn; returns the calls that were meant to change something,
