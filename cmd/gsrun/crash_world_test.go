@@ -42,8 +42,9 @@ func (v *victim) look() lab.Snapshot {
 	return all
 }
 
-// identifiers are those of the cloud's servers, which their host keys are kept by.
-var identifiers = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+// identifiers are those of the cloud's servers, which their host keys are kept by,
+// and those of application credentials.
+var identifiers = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{32}\b`)
 
 // twins names resources of the cloud that are there twice.
 func twins(l *lab.Lab) string {

@@ -71,7 +71,7 @@ func (g *gen) cloudWish(s *scope, kind typ, name ex) (wish, bool) {
 	literal := func(list ...string) func() ex { return func() ex { return ex{src: pick(g, list...)} } }
 	switch kind {
 	case "network":
-		maybe(50, "mtu", func() ex { return g.mk("computed int", "1400 + 50 * (abs(%s) %% 3)", g.num(s, 1, true)) })
+		maybe(50, "mtu", func() ex { return g.mk("computed int", "1350 + 50 * (abs(%s) %% 3)", g.num(s, 1, true)) })
 		maybe(30, "port_security", literal("True", "False"))
 	case "subnet":
 		net, ok := object("network")

@@ -24,7 +24,7 @@ func (g *gen) overlapping(s *scope, d domain) string {
 	case 1:
 		g.use("ensure more")
 		if g.chance(60) && !g.branch {
-			g.prior = append(g.prior, fmt.Sprintf("cloud.network.ensure(%q, mtu = 1500)", name))
+			g.prior = append(g.prior, fmt.Sprintf("cloud.network.ensure(%q, mtu = 1300)", name))
 		}
 		return fmt.Sprintf("%s = cloud.network.ensure(%q, mtu = 1400)\nw%s = cloud.network.ensure(%q)\n%s", v, name, v, name, log("[w%s.mtu, w%s.id]", v, v))
 	case 2:
@@ -35,13 +35,13 @@ func (g *gen) overlapping(s *scope, d domain) string {
 		g.use("delete and ensure")
 		g.drifting = true
 		if !g.branch {
-			g.prior = append(g.prior, fmt.Sprintf("cloud.network.ensure(%q, mtu = 1500)", name))
+			g.prior = append(g.prior, fmt.Sprintf("cloud.network.ensure(%q, mtu = 1300)", name))
 		}
 		return fmt.Sprintf("cloud.network.delete(%q)\n%s = cloud.network.ensure(%q)\n%s", name, v, name, log("[%s.id, %s.mtu]", v, v))
 	case 4:
 		g.use("get by id")
 		if g.chance(60) && !g.branch {
-			g.prior = append(g.prior, fmt.Sprintf("cloud.network.ensure(%q, mtu = 1500)", name))
+			g.prior = append(g.prior, fmt.Sprintf("cloud.network.ensure(%q, mtu = 1300)", name))
 		}
 		return fmt.Sprintf("%s = cloud.network.ensure(%q, mtu = 1450)\n%s", v, name, log("cloud.network.get(%s.id).mtu", v))
 	case 5:

@@ -77,10 +77,14 @@ func (s *Lab) anonymous(all Snapshot) (Snapshot, error) {
 	}
 	replacer := strings.NewReplacer(names...)
 	for name, text := range all {
-		all[name] = replacer.Replace(text)
+		all[name] = madeCredential.ReplaceAllString(replacer.Replace(text), "${1}MADE")
 	}
 	return all, nil
 }
+
+// madeCredential finds an application credential that a recipe has made in a
+// clouds.yaml that stands in an object.
+var madeCredential = regexp.MustCompile(`(application_credential_(?:id|secret): )(?:\\"[^"\\]*\\"|[\w-]+)`)
 
 // addGit adds the files and the history of the repository of spokes.
 func (s *Lab) addGit(out Snapshot) error {
