@@ -96,8 +96,8 @@ func (g *gen) cloudWish(s *scope, kind typ, name ex) (wish, bool) {
 		maybe(50, "external", literal(`"public"`, `cloud.external_network()`))
 		if sub, ok := object("subnet"); ok && g.chance(60) {
 			w.arg("subnets", g.mk("list of objects", "[%s]", sub))
+			maybe(25, "exact", literal("True"))
 		}
-		maybe(15, "exact", literal("True"))
 	case "port":
 		net, ok := object("network")
 		if !ok {
