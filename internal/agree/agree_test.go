@@ -63,14 +63,15 @@ func TestPlanAgrees(t *testing.T) {
 	used := make(map[string]int)
 	var mu sync.Mutex
 	var next atomic.Uint64
-	var converged, failed int
+	var converged int
+	var failed atomic.Int64
 	var wait sync.WaitGroup
 	dir := t.TempDir()
 	for range workers {
 		wait.Go(func() {
 			for {
 				i := next.Add(1) - 1
-				if i >= n || t.Failed() && failed > 10 {
+				if i >= n || failed.Load() > 10 {
 					return
 				}
 				c := generate(first+i, g.git != nil && (first+i)%gitEvery == 0)
@@ -93,7 +94,7 @@ func TestPlanAgrees(t *testing.T) {
 					converged++
 				}
 				if err != nil || len(wrong) > 0 {
-					failed++
+					failed.Add(1)
 					t.Errorf("seed %d: %v\n  %s\n%s", c.seed, err, strings.Join(wrong, "\n  "), c.source())
 				}
 				mu.Unlock()
