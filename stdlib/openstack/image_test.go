@@ -83,12 +83,15 @@ func TestUploadThatStalls(t *testing.T) {
 	}
 	door := startest.NewDoor(effect.Apply)
 	door.Retry = effect.Retry{Tries: 1}
-	source := `i = cloud.image.ensure("slow", file = ` + w.big() + `, disk_format = "raw", stall = "200ms")
-if (i.status, i.size) != ("active", 16 << 20): fail(i)`
-	if err := w.run(context.Background(), w.newModule(), door, source); fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "took nothing of image slow for 200ms") {
+	file := w.big()
+	source := func(stall string) string {
+		return fmt.Sprintf(`i = cloud.image.ensure("slow", file = %s, disk_format = "raw", stall = %q)
+if (i.status, i.size) != ("active", 16 << 20): fail(i)`, file, stall)
+	}
+	if err := w.run(context.Background(), w.newModule(), door, source("200ms")); fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "took nothing of image slow for 200ms") {
 		t.Fatalf("got %v (%s)", err, fault.KindOf(err))
 	}
-	w.must(source)
+	w.must(source("1m"))
 	if images := w.cloud.State(false)["image"]; len(images) != 2 { // the lab's own, and one
 		t.Errorf("%d images", len(images))
 	}

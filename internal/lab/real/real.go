@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -137,7 +138,25 @@ func (l *Lab) startFrom(ctx context.Context, template string) error {
 	if err := l.remember(); err != nil {
 		return err
 	}
-	return l.login(ctx)
+	if err := l.login(ctx); err != nil {
+		return err
+	}
+	return l.awaitPools(ctx)
+}
+
+// awaitPools waits until Cinder's scheduler knows what its backend can hold:
+// the backend tells it some seconds after it is up, and until then every volume
+// ends in error.
+func (l *Lab) awaitPools(ctx context.Context) error {
+	limit, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	return until(limit, nil, "Cinder's backend", l.path("log/cinder-scheduler.log"), func() bool {
+		var out struct {
+			Pools []struct{ Name string } `json:"pools"`
+		}
+		err := l.admin.call(limit, http.MethodGet, "volumev3", "/scheduler-stats/get_pools", nil, &out)
+		return err == nil && len(out.Pools) > 0
+	})
 }
 
 // login makes the administrator's client.
