@@ -114,6 +114,7 @@ func (s *Server) session(ctx context.Context, conn net.Conn, ch ssh.Channel, req
 	var done chan struct{}
 	for req := range requests {
 		ok := false
+		var start func()
 		switch req.Type {
 		case "env":
 			var kv struct{ Name, Value string }
@@ -124,18 +125,23 @@ func (s *Server) session(ctx context.Context, conn net.Conn, ch ssh.Channel, req
 			var cmd struct{ Command string }
 			if ok = ssh.Unmarshal(req.Payload, &cmd) == nil && done == nil; ok {
 				done = make(chan struct{})
-				go func() {
+				start = func() {
 					defer close(done)
 					code := s.run(ctx, conn, ch, cmd.Command, version, key)
 					// Fails only if the client has gone.
 					_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(code)}))
 					ch.Close()
-				}()
+				}
 			}
 		}
 		if req.WantReply {
 			// Fails only if the connection is gone, which ends the loop.
 			_ = req.Reply(ok, nil)
+		}
+		// The reply comes first: a client whose command ends before it takes
+		// the connection for broken.
+		if start != nil {
+			go start()
 		}
 	}
 	cancel()
