@@ -60,7 +60,12 @@ func (s *Store) Created(since time.Time) map[effect.Made]time.Time {
 	return out
 }
 
-// recent returns the entries of each journal that was written to since.
+// mtimeSlack is how far a file's time may lie behind the clock: file systems
+// stamp by the kernel's tick, and some by the second or two.
+const mtimeSlack = 2 * time.Second
+
+// recent returns the entries of each journal that was written to since, and
+// perhaps of some that were written to shortly before.
 func (s *Store) recent(since time.Time) [][]Entry {
 	files, err := os.ReadDir(filepath.Join(s.dir, "runs"))
 	if err != nil {
@@ -69,7 +74,7 @@ func (s *Store) recent(since time.Time) [][]Entry {
 	var out [][]Entry
 	for _, f := range files {
 		id, ok := strings.CutSuffix(f.Name(), ".jsonl")
-		if info, err := f.Info(); !ok || err != nil || info.ModTime().Before(since) {
+		if info, err := f.Info(); !ok || err != nil || info.ModTime().Before(since.Add(-mtimeSlack)) {
 			continue
 		}
 		entries, _, _ := s.Read(id)
