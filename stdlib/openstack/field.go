@@ -208,11 +208,18 @@ func distinct(l []any) []any {
 	return out
 }
 
-// checkTags refuses an empty tag, which no service takes.
+// checkTags refuses an empty tag, which no service takes, and one with a comma,
+// which lists take for several.
 func checkTags(target effect.Target, fields []field) error {
 	for _, f := range fields {
 		if l, ok := f.want.([]any); ok && f.attr == "tags" && slices.Contains(l, any("")) {
 			return fault.New(fault.Invalid, "%s: one of its tags is empty", target)
+		} else if ok && f.attr == "tags" {
+			for _, t := range l {
+				if s, _ := t.(string); strings.Contains(s, ",") {
+					return fault.New(fault.Invalid, "%s: the tag %q has a comma", target, s)
+				}
+			}
 		}
 	}
 	return nil

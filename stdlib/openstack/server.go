@@ -132,6 +132,9 @@ func ensureServer(ctx context.Context, c *Cloud, a serverArgs) (any, error) {
 	case len(a.UserData.Reveal()) > maxUserData:
 		return nil, invalid("fetch the rest from within the server", "user_data has more than 48 KiB")
 	}
+	if err := checkTags(t, listField("tags", "", a.Tags, true)); err != nil {
+		return nil, err
+	}
 	for k := range a.Metadata {
 		if strings.HasPrefix(k, ownMetadata) {
 			return nil, fault.New(fault.Invalid, "%s: metadata %s: names that begin with %s are this module's own", t, k, ownMetadata)
@@ -206,15 +209,18 @@ type serverListArgs struct {
 	Filters  map[string]string `star:"filters" doc:"Further filters, as the API takes them in its query, such as {\"status\": \"ACTIVE\"}."`
 }
 
-func (a serverListArgs) query() url.Values {
+func (a serverListArgs) query() (url.Values, error) {
 	q := url.Values{}
-	for k, v := range a.Filters {
-		q.Set(k, v)
+	if err := filters(q, a.Filters, "server", serverFilters()); err != nil {
+		return nil, err
+	}
+	if err := plainTags(a.Tags); err != nil {
+		return nil, err
 	}
 	if len(a.Tags) > 0 {
 		q.Set("tags", strings.Join(a.Tags, ","))
 	}
-	return q
+	return q, nil
 }
 
 // hasMetadata reports whether a server's metadata has all of want. Nova filters
@@ -239,7 +245,11 @@ func serverList() builtin.Func {
 		Errors:  []fault.Kind{fault.Invalid},
 		Run: func(ctx context.Context, c *Cloud, a serverListArgs) (any, error) {
 			return readList(ctx, c, "server", func(ctx context.Context, cl *client.Client) ([]map[string]any, error) {
-				all, err := listServersBy(ctx, cl, a.Name, a.query())
+				query, err := a.query()
+				if err != nil {
+					return nil, err
+				}
+				all, err := listServersBy(ctx, cl, a.Name, query)
 				if err != nil {
 					return nil, err
 				}

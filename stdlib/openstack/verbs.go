@@ -86,8 +86,11 @@ type listArgs struct {
 // query returns what of a is for the API to filter by.
 func (n *noun) query(a listArgs) (url.Values, error) {
 	q := url.Values{}
-	for k, v := range a.Filters {
-		q.Set(k, v)
+	if err := filters(q, a.Filters, n.label(), n.filterNames()); err != nil {
+		return nil, err
+	}
+	if err := plainTags(a.Tags); err != nil {
+		return nil, err
 	}
 	if a.Name != "" && !n.unnamed {
 		q.Set("name", a.Name)
