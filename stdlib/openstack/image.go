@@ -261,7 +261,7 @@ func imageGet() builtin.Func {
 func imageList() builtin.Func {
 	return builtin.Of(builtin.Spec[*Cloud, listArgs]{
 		Name:    "list",
-		Doc:     "Return the images that the project may use, the newest first. Those that are hidden are listed with filters = {\"os_hidden\": \"true\"}.",
+		Doc:     "Return the images that the project may use, the newest first. Those that are hidden are listed with filters = {\"os_hidden\": \"true\"}. A filter that isn't Glance's own is a property: images that lack it aren't listed.",
 		Returns: "list[openstack.image]",
 		Example: `names = [i.name for i in cloud.image.list()]`,
 		Effect:  builtin.Reads,

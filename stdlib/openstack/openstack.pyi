@@ -420,7 +420,7 @@ class Cloud:
             ...
 
         def list(self, name: str = "", *, mark: str = "", tags: list[str] = [], filters: dict[str, str] = {}) -> "list[openstack.image]":
-            """Return the images that the project may use, the newest first. Those that are hidden are listed with filters = {"os_hidden": "true"}.
+            """Return the images that the project may use, the newest first. Those that are hidden are listed with filters = {"os_hidden": "true"}. A filter that isn't Glance's own is a property: images that lack it aren't listed.
             
             Args:
               name: Only those of this name.

@@ -244,11 +244,11 @@ func serverList() builtin.Func {
 		Effect:  builtin.Reads,
 		Errors:  []fault.Kind{fault.Invalid},
 		Run: func(ctx context.Context, c *Cloud, a serverListArgs) (any, error) {
+			query, err := a.query()
+			if err != nil {
+				return nil, err
+			}
 			return readList(ctx, c, "server", func(ctx context.Context, cl *client.Client) ([]map[string]any, error) {
-				query, err := a.query()
-				if err != nil {
-					return nil, err
-				}
 				all, err := listServersBy(ctx, cl, a.Name, query)
 				if err != nil {
 					return nil, err

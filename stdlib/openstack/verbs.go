@@ -112,11 +112,11 @@ func (n *noun) listVerb() builtin.Func {
 		Example: n.login() + fmt.Sprintf("names = [x.name for x in cloud.%s.list()]", n.name),
 		Effect:  builtin.Reads,
 		Run: func(ctx context.Context, c *Cloud, a listArgs) (any, error) {
+			query, err := n.query(a)
+			if err != nil {
+				return nil, err
+			}
 			return readList(ctx, c, n.name, func(ctx context.Context, cl *client.Client) ([]map[string]any, error) {
-				query, err := n.query(a)
-				if err != nil {
-					return nil, err
-				}
 				all, err := n.list(ctx, cl, query)
 				if err != nil {
 					return nil, err
