@@ -62,7 +62,7 @@ func newEnsure(ctx context.Context, c *Cloud, n *noun, name string, adopt any, r
 	if err != nil {
 		return nil, err
 	}
-	from, err := n.adoptionOf(adopt)
+	from, err := adoptionOf(adopt, n.label(), n.tagged != untagged)
 	if err != nil {
 		return nil, fault.Wrap("", c.target(n.name, name).String(), err)
 	}

@@ -88,18 +88,12 @@ func (f finder) find(ctx context.Context, cl *client.Client) (client.Object, err
 	switch len(own) {
 	case 0:
 	case 1:
-		if id := str(own[0], "id"); f.adopt.id != "" && f.adopt.id != id {
-			return nil, fault.Hinted(fault.Exists, "delete that one, or leave adopt out to keep it",
-				"this recipe has made a %s %q already: %s isn't the one to take over, %s", f.noun.label(), f.name, id, f.adopt.id)
-		}
-		return own[0], nil
+		return f.adopt.keep(ctx, cl, own[0], f.name, f.choice())
 	default:
 		return nil, fault.Hinted(fault.Exists, "delete all but the one that is used", "%d %ss bear the owner mark %s: %s", len(own), f.noun.label(), f.mark, ids(own))
 	}
 	if f.adopt.chosen() {
-		if obj, err := f.adopted(ctx, cl); err != nil || obj != nil {
-			return obj, err
-		}
+		return f.adopt.pick(ctx, cl, f.choice())
 	}
 	var same []client.Object
 	if !f.noun.unnamed {
@@ -153,6 +147,13 @@ func foreign(label, name, mark string, same []client.Object, adopt bool) (client
 	}
 	return nil, fault.Hinted(fault.Exists, adoptHint,
 		"a %s %q exists that isn't ours: %s %s, ours would be %s", label, name, ids(same), other, mark)
+}
+
+// choice is where the finder looks for what a recipe has chosen.
+func (f finder) choice() choice {
+	return choice{label: f.noun.label(), byID: f.noun.byID, tagged: func(ctx context.Context, cl *client.Client, tag string) ([]client.Object, error) {
+		return f.noun.list(ctx, cl, f.query(cl, "tags", tag))
+	}}
 }
 
 func (f finder) marked(ctx context.Context, cl *client.Client) ([]client.Object, error) {

@@ -173,7 +173,7 @@ type imageArgs struct {
 	Shared          []string               `star:"shared_with" doc:"Ids of projects to share it with; others stay. They have to accept it."`
 	Timeout         time.Duration          `star:"timeout" doc:"How long the upload may take."`
 	Stall           time.Duration          `star:"stall" doc:"How long the cloud may take nothing of an upload."`
-	Adopt           bool                   `star:"adopt" doc:"Take over an image of that name that lacks this recipe's mark, if its content is the file's."`
+	Adopt           effect.Data            `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark, if its content is the file's; an id or \"tag:NAME\" the one that has it, whatever its name."`
 	Replace         bool                   `star:"replace" doc:"Where the content or what can't be changed differs, delete the image and make it anew."`
 }
 
@@ -189,7 +189,7 @@ func imageVerbs() builtin.Noun {
 				Example: "file = artifact.fetch(\"capo-image.qcow2\")\n" +
 					`image = cloud.image.ensure("capo-1.37", file = file, disk_format = "qcow2", min_disk = 10)`,
 				Effect:   builtin.Changes,
-				Errors:   []fault.Kind{fault.Exists, fault.Invalid, fault.Untrusted, fault.Quota},
+				Errors:   []fault.Kind{fault.Exists, fault.Invalid, fault.NotFound, fault.Untrusted, fault.Quota},
 				Defaults: imageArgs{DiskFormat: "qcow2", ContainerFormat: "bare", Timeout: time.Hour, Stall: 2 * time.Minute},
 				Run:      ensureImage,
 			}),
@@ -215,7 +215,11 @@ func ensureImage(ctx context.Context, c *Cloud, a imageArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.do(ctx, &imageOp{cloud: c, args: a, mark: mark})
+	adopt, err := adoptionOf(a.Adopt, "image", true)
+	if err != nil {
+		return nil, fault.Wrap("", c.target("image", a.Name).String(), err)
+	}
+	return c.do(ctx, &imageOp{cloud: c, args: a, mark: mark, adopt: adopt})
 }
 
 // check refuses what can be known to be wrong without asking.
@@ -307,7 +311,7 @@ func imageDelete() builtin.Func {
 		doc:    "Delete the image of that name. That there is none is no error; one that isn't this recipe's is refused.",
 		errors: []fault.Kind{fault.Exists, fault.Conflict},
 		find: func(ctx context.Context, _ *Cloud, cl *client.Client, a deleteArgs, mark string) (client.Object, error) {
-			return findImage(ctx, cl, a.Name, mark, a.Adopt)
+			return findImage(ctx, cl, a.Name, mark, adoption{same: a.Adopt})
 		},
 		remove: func(ctx context.Context, c *Cloud, cl *client.Client, obj client.Object) error {
 			return removeImage(ctx, c, cl, str(obj, "id"))
@@ -331,17 +335,28 @@ func markedImages(ctx context.Context, cl *client.Client, mark string) ([]client
 	return slices.DeleteFunc(all, func(o client.Object) bool { return str(o, imageMark) != mark }), err
 }
 
-// findImage returns the image that bears the mark, or with adopt the project's
-// own that only has the name; nil if there is neither.
-func findImage(ctx context.Context, cl *client.Client, name, mark string, adopt bool) (client.Object, error) {
+// imageChoice is where an image that a recipe has chosen is looked for: among the
+// project's own.
+func imageChoice() choice {
+	return choice{label: "image", byID: getImage, tagged: func(ctx context.Context, cl *client.Client, tag string) ([]client.Object, error) {
+		return listImagesToo(ctx, cl, ownImages(cl, "tag", tag))
+	}}
+}
+
+// findImage returns the image that bears the mark, or with adopt the one that it
+// says, or the project's own that only has the name; nil if there is neither.
+func findImage(ctx context.Context, cl *client.Client, name, mark string, adopt adoption) (client.Object, error) {
 	own, err := markedImages(ctx, cl, mark)
 	if err != nil {
 		return nil, err
 	}
 	switch len(own) {
 	case 0:
+		if adopt.chosen() {
+			return adopt.pick(ctx, cl, imageChoice())
+		}
 	case 1:
-		return own[0], nil
+		return adopt.keep(ctx, cl, own[0], name, imageChoice())
 	default:
 		return nil, fault.Hinted(fault.Exists, "delete all but the one that is used", "%d images bear the owner mark %s: %s", len(own), mark, ids(own))
 	}
@@ -356,7 +371,7 @@ func findImage(ctx context.Context, cl *client.Client, name, mark string, adopt 
 			same = append(same, withMark(o))
 		}
 	}
-	return foreign("image", name, mark, same, adopt)
+	return foreign("image", name, mark, same, adopt.same)
 }
 
 // withMark puts an image's mark where other nouns have it.

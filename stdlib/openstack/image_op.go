@@ -23,6 +23,7 @@ type imageOp struct {
 	cloud   *Cloud
 	args    imageArgs
 	mark    string
+	adopt   adoption
 	sent    sent
 	shared  []any // ids of the projects that it was shared with when it was looked at
 	glanced glanced
@@ -43,7 +44,7 @@ func (o *imageOp) look(ctx context.Context) (effect.State, error) {
 	var obj client.Object
 	err = o.cloud.patiently(ctx, o.Target(), o.sent, func() (bool, error) {
 		var err error
-		if obj, err = findImage(ctx, cl, o.args.Name, o.mark, o.args.Adopt); err == nil && obj == nil {
+		if obj, err = findImage(ctx, cl, o.args.Name, o.mark, o.adopt); err == nil && obj == nil {
 			obj, err = o.sent.made(func(id string) (client.Object, error) { return getImage(ctx, cl, id) })
 		}
 		return obj != nil, err
@@ -87,7 +88,7 @@ func sha512Of(path string) (string, error) {
 // fields returns what is compared, properties excepted.
 func (o *imageOp) fields() []field {
 	fs := []field{
-		{attr: "name", want: o.args.Name},
+		{attr: "name", want: o.args.Name, equal: o.named},
 		{attr: "disk_format", want: o.args.DiskFormat, fixed: true},
 		{attr: "container_format", want: o.args.ContainerFormat, fixed: true},
 	}
@@ -112,10 +113,16 @@ func (o *imageOp) fields() []field {
 	return fs
 }
 
+// named reports whether the name may stay. One that was chosen to be taken over
+// keeps its own.
+func (o *imageOp) named(have any) bool {
+	return have == o.args.Name || o.adopt.chosen() && have != nil
+}
+
 // sameSource reports whether an image was fetched from the URL. One that was
 // adopted counts if its content is as asked for.
 func (o *imageOp) sameSource(have any) bool {
-	return have == o.args.URL.Reveal() || have == "" && o.args.Adopt && o.args.SHA512 != ""
+	return have == o.args.URL.Reveal() || have == "" && o.adopt.given() && o.args.SHA512 != ""
 }
 
 func (o *imageOp) Diff(st effect.State) (effect.Change, error) {

@@ -63,7 +63,7 @@ func networkVerbs() builtin.Noun {
 		Returns: "openstack.network",
 		Example: `net = cloud.network.ensure("mgmt", mtu = 1450)`,
 		Effect:  builtin.Changes,
-		Errors:  []fault.Kind{fault.Exists, fault.Invalid, fault.Quota},
+		Errors:  []fault.Kind{fault.Exists, fault.Invalid, fault.NotFound, fault.Quota},
 		Run: func(ctx context.Context, c *Cloud, a networkArgs) (any, error) {
 			op, err := newEnsure(ctx, c, n, a.Name, a.Adopt, a.Replace)
 			if err != nil {

@@ -383,7 +383,7 @@ class Cloud:
     class image:
         """A disk that servers boot from."""
 
-        def ensure(self, name: str, *, file: Any = None, url: str = None, sha512: str = "", disk_format: str = "qcow2", container_format: str = "bare", min_disk: int = None, min_ram: int = None, visibility: str = "", properties: dict[str, str] = {}, exact: bool = False, tags: list[str] = [], protected: bool = None, hidden: bool = None, shared_with: list[str] = [], timeout: str = "1h", stall: str = "2m", adopt: bool = False, replace: bool = False) -> "openstack.image":
+        def ensure(self, name: str, *, file: Any = None, url: str = None, sha512: str = "", disk_format: str = "qcow2", container_format: str = "bare", min_disk: int = None, min_ram: int = None, visibility: str = "", properties: dict[str, str] = {}, exact: bool = False, tags: list[str] = [], protected: bool = None, hidden: bool = None, shared_with: list[str] = [], timeout: str = "1h", stall: str = "2m", adopt: Any = None, replace: bool = False) -> "openstack.image":
             """Make an image be there whose content is the file's, or lies at a URL. A file is uploaded once: its SHA-256 is kept as a property, and what the cloud received is compared with what was sent, by size and digest. An upload that broke off is begun anew on the same image, since Glance can't append to one.
             
             Args:
@@ -404,7 +404,7 @@ class Cloud:
               shared_with: Ids of projects to share it with; others stay. They have to accept it.
               timeout: How long the upload may take.
               stall: How long the cloud may take nothing of an upload.
-              adopt: Take over an image of that name that lacks this recipe's mark, if its content is the file's.
+              adopt: True takes over the one of that name that lacks this recipe's mark, if its content is the file's; an id or "tag:NAME" the one that has it, whatever its name.
               replace: Where the content or what can't be changed differs, delete the image and make it anew.
             
             Returns: openstack.image"""
@@ -512,7 +512,7 @@ class Cloud:
     class server:
         """A virtual machine."""
 
-        def ensure(self, name: str, *, image: Any = None, flavor: Any, networks: Any = [], ports: Any = [], exact: bool = False, root_volume: Any = None, volume: Any = None, key_name: Any = None, user_data: str = None, security_groups: Any = [], metadata: dict[str, str] = {}, tags: list[str] = [], availability_zone: str = None, group: Any = None, config_drive: bool = None, power: str = "on", timeout: str = "10m", adopt: bool = False, resize: bool = False, rebuild: bool = False, replace: bool = False) -> "openstack.server":
+        def ensure(self, name: str, *, image: Any = None, flavor: Any, networks: Any = [], ports: Any = [], exact: bool = False, root_volume: Any = None, volume: Any = None, key_name: Any = None, user_data: str = None, security_groups: Any = [], metadata: dict[str, str] = {}, tags: list[str] = [], availability_zone: str = None, group: Any = None, config_drive: bool = None, power: str = "on", timeout: str = "10m", adopt: Any = None, resize: bool = False, rebuild: bool = False, replace: bool = False) -> "openstack.server":
             """Make a server be there, as described and running. One that is off is started; one that ended in ERROR is named, with the cloud's own reason, and replaced only with `replace = True`. Name, metadata, tags, security groups and power are changed as they differ, and missing ports attached; nothing restarts a machine, empties its disk or deletes it unless `resize`, `rebuild` or `replace` says that this may be. What isn't given isn't compared.
             
             Args:
@@ -534,7 +534,7 @@ class Cloud:
               config_drive: Whether the metadata is given on a drive too. Can't be changed.
               power: on: it runs. off: it is there and shut off. keep: a new one runs, another stays as it is.
               timeout: How long each wait may take until it is as wanted.
-              adopt: Take over a server of that name that lacks this recipe's mark.
+              adopt: True takes over the one of that name that lacks this recipe's mark; an id or "tag:NAME" the one that has it, whatever its name.
               resize: Where the flavor differs, resize the server, which restarts it, and confirm that.
               rebuild: Where image, user_data or key_name differ, make its disk anew: what is on it is lost; id, ports and addresses stay. A volume that it boots from keeps what is on it.
               replace: Where what can't be changed differs, or the server is in ERROR, delete it and make it anew.
@@ -649,7 +649,7 @@ class Cloud:
     class volume:
         """A block device that servers can have: Cinder's."""
 
-        def ensure(self, name: str, *, size: int = None, type: str = None, availability_zone: str = None, image: Any = None, snapshot: Any = None, source: Any = None, bootable: bool = None, readonly: bool = None, metadata: dict[str, str] = {}, exact: bool = False, migration_policy: str = "never", timeout: str = "10m", adopt: bool = False, replace: bool = False) -> "openstack.volume":
+        def ensure(self, name: str, *, size: int = None, type: str = None, availability_zone: str = None, image: Any = None, snapshot: Any = None, source: Any = None, bootable: bool = None, readonly: bool = None, metadata: dict[str, str] = {}, exact: bool = False, migration_policy: str = "never", timeout: str = "10m", adopt: Any = None, replace: bool = False) -> "openstack.volume":
             """Make a volume be there with the given settings, and wait until it is. What isn't given isn't compared. It grows to a larger size; a smaller one is an error, as is whatever else can't be changed.
             
             Args:
@@ -666,7 +666,7 @@ class Cloud:
               exact: Remove metadata that isn't given.
               migration_policy: What another type may cost: never, or on-demand to let Cinder copy the data to another backend.
               timeout: How long each step may take: making, growing, changing the type.
-              adopt: Take over a volume of that name that lacks this recipe's mark.
+              adopt: True takes over the one of that name that lacks this recipe's mark; an id the one that has it, whatever its name.
               replace: Where what can't be changed differs, delete the volume with its data and make it anew.
             
             Returns: openstack.volume"""
@@ -765,7 +765,7 @@ class Cloud:
     class volume_snapshot:
         """A copy of a volume as it was at one time."""
 
-        def ensure(self, name: str, volume: Any, *, metadata: dict[str, str] = {}, exact: bool = False, timeout: str = "10m", adopt: bool = False, replace: bool = False) -> "openstack.volume_snapshot":
+        def ensure(self, name: str, volume: Any, *, metadata: dict[str, str] = {}, exact: bool = False, timeout: str = "10m", adopt: Any = None, replace: bool = False) -> "openstack.volume_snapshot":
             """Make a snapshot of that name be there, and wait until it is. One that is there stays as it is, however the volume has changed since: put into the name what makes the difference. A volume that servers have is copied as if they had lost power.
             
             Args:
@@ -774,7 +774,7 @@ class Cloud:
               metadata: Metadata to have; other keys stay.
               exact: Remove metadata that isn't given.
               timeout: How long making it may take.
-              adopt: Take over a snapshot of that name that lacks this recipe's mark.
+              adopt: True takes over the one of that name that lacks this recipe's mark; an id the one that has it, whatever its name.
               replace: Where what can't be changed differs, delete the snapshot and make it anew.
             
             Returns: openstack.volume_snapshot"""

@@ -128,7 +128,7 @@ func portVerbs() builtin.Noun {
 			"sub = cloud.subnet.ensure(\"mgmt\", network = net, cidr = \"10.20.0.0/24\")\n" +
 			`port = cloud.port.ensure("seed", network = net, fixed_ips = [{"subnet": sub, "address": "10.20.0.10"}])`,
 		Effect: builtin.Changes,
-		Errors: []fault.Kind{fault.Exists, fault.Invalid, fault.Conflict, fault.Quota},
+		Errors: []fault.Kind{fault.Exists, fault.Invalid, fault.NotFound, fault.Conflict, fault.Quota},
 		Run: func(ctx context.Context, c *Cloud, a portArgs) (any, error) {
 			op, err := newEnsure(ctx, c, n, a.Name, a.Adopt, a.Replace)
 			if err != nil {

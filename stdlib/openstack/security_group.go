@@ -54,7 +54,7 @@ func securityGroupVerbs() builtin.Noun {
 		Returns: "openstack.security_group",
 		Example: `sg = cloud.security_group.ensure("ssh", rules = [{"protocol": "tcp", "port": 22, "remote": "0.0.0.0/0"}, {"protocol": "icmp"}])`,
 		Effect:  builtin.Changes,
-		Errors:  []fault.Kind{fault.Exists, fault.Invalid, fault.Conflict, fault.Quota},
+		Errors:  []fault.Kind{fault.Exists, fault.Invalid, fault.NotFound, fault.Conflict, fault.Quota},
 		Run: func(ctx context.Context, c *Cloud, a securityGroupArgs) (any, error) {
 			op, err := newEnsure(ctx, c, n, a.Name, a.Adopt, false)
 			if err != nil {

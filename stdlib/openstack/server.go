@@ -78,7 +78,7 @@ type serverArgs struct {
 	ConfigDrive    *bool                  `star:"config_drive" doc:"Whether the metadata is given on a drive too. Can't be changed."`
 	Power          string                 `star:"power" doc:"on: it runs. off: it is there and shut off. keep: a new one runs, another stays as it is."`
 	Timeout        time.Duration          `star:"timeout" doc:"How long each wait may take until it is as wanted."`
-	Adopt          bool                   `star:"adopt" doc:"Take over a server of that name that lacks this recipe's mark."`
+	Adopt          effect.Data            `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id or \"tag:NAME\" the one that has it, whatever its name."`
 	Resize         bool                   `star:"resize" doc:"Where the flavor differs, resize the server, which restarts it, and confirm that."`
 	Rebuild        bool                   `star:"rebuild" doc:"Where image, user_data or key_name differ, make its disk anew: what is on it is lost; id, ports and addresses stay. A volume that it boots from keeps what is on it."`
 	Replace        bool                   `star:"replace" doc:"Where what can't be changed differs, or the server is in ERROR, delete it and make it anew."`
@@ -147,7 +147,11 @@ func ensureServer(ctx context.Context, c *Cloud, a serverArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := c.do(ctx, &serverOp{cloud: c, args: a, mark: mark})
+	adopt, err := adoptionOf(a.Adopt, "server", true)
+	if err != nil {
+		return nil, fault.Wrap("", t.String(), err)
+	}
+	st, err := c.do(ctx, &serverOp{cloud: c, args: a, mark: mark, adopt: adopt})
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +275,7 @@ func serverDelete() builtin.Func {
 		doc:    "Delete the server of that name and wait until it is gone. Ports of one's own stay. That there is none is no error; one that isn't this recipe's is refused.",
 		errors: []fault.Kind{fault.Exists},
 		find: func(ctx context.Context, _ *Cloud, cl *client.Client, a deleteArgs, mark string) (client.Object, error) {
-			return findServer(ctx, cl, a.Name, mark, a.Adopt)
+			return findServer(ctx, cl, a.Name, mark, adoption{same: a.Adopt})
 		},
 		remove: func(ctx context.Context, c *Cloud, cl *client.Client, obj client.Object) error {
 			return removeServer(ctx, c, cl, str(obj, "id"))

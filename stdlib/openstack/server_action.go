@@ -32,7 +32,7 @@ func (o *actOp) Observe(ctx context.Context) (effect.State, error) {
 	if err != nil {
 		return effect.State{}, err
 	}
-	obj, err := findServer(ctx, cl, o.name, o.mark, o.adopt)
+	obj, err := findServer(ctx, cl, o.name, o.mark, adoption{same: o.adopt})
 	switch {
 	case err != nil:
 		return effect.State{}, adoptMeans(err, "adopt = True does it to the server though it is somebody else's: be sure that they agree")

@@ -52,9 +52,16 @@ func serversNamed(ctx context.Context, cl *client.Client, name string) ([]client
 	return slices.DeleteFunc(all, func(o client.Object) bool { return str(o, "name") != name }), err
 }
 
+// serverChoice is where a server that a recipe has chosen is looked for.
+func serverChoice() choice {
+	return choice{label: "server", byID: getServer, tagged: func(ctx context.Context, cl *client.Client, tag string) ([]client.Object, error) {
+		return listServersBy(ctx, cl, "", url.Values{"tags": {tag}})
+	}}
+}
+
 // findServer returns the server that bears the mark, or with adopt the one
-// that only has the name; nil if there is neither.
-func findServer(ctx context.Context, cl *client.Client, name, mark string, adopt bool) (client.Object, error) {
+// that it says, or that only has the name; nil if there is neither.
+func findServer(ctx context.Context, cl *client.Client, name, mark string, adopt adoption) (client.Object, error) {
 	named, err := serversNamed(ctx, cl, name)
 	if err != nil {
 		return nil, err
@@ -70,9 +77,12 @@ func findServer(ctx context.Context, cl *client.Client, name, mark string, adopt
 	}
 	switch len(own) {
 	case 0:
-		return foreign("server", name, mark, named, adopt)
+		if adopt.chosen() {
+			return adopt.pick(ctx, cl, serverChoice())
+		}
+		return foreign("server", name, mark, named, adopt.same)
 	case 1:
-		return own[0], nil
+		return adopt.keep(ctx, cl, own[0], name, serverChoice())
 	}
 	return nil, fault.Hinted(fault.Exists, "delete all but the one that is used", "%d servers bear the owner mark %s: %s", len(own), mark, ids(own))
 }

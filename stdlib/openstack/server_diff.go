@@ -74,7 +74,7 @@ func (o *serverOp) diff(st effect.State) (effect.Change, error) {
 	if later {
 		return effect.Change{Kind: effect.Later, Note: "it depends on what isn't known yet whether it changes"}, nil
 	}
-	if str(obj, "name") != o.args.Name {
+	if str(obj, "name") != o.args.Name && !o.adopt.chosen() {
 		change = append(change, effect.Field{Path: "name", Old: obj["name"], New: o.args.Name})
 	}
 	for _, id := range o.strays(obj) {
@@ -90,7 +90,7 @@ func (o *serverOp) diff(st effect.State) (effect.Change, error) {
 	if len(change) == 0 {
 		return effect.Unchanged(), nil
 	}
-	c := effect.Change{Kind: effect.Update, Fields: change, After: after(target, names, st.Attrs, base[:1])}
+	c := effect.Change{Kind: effect.Update, Fields: change, After: after(target, names, st.Attrs, nil)}
 	c.After["status"], c.After["metadata"] = want, merged(metadataOf(obj), o.args.Metadata)
 	if status == "BUILD" {
 		unknown(c.After, "address", "addresses", "interfaces", "availability_zone", "security_groups")
@@ -100,7 +100,7 @@ func (o *serverOp) diff(st effect.State) (effect.Change, error) {
 			unknown(c.After, "availability_zone") // a resize moves it to another hypervisor
 		}
 		switch f.Path {
-		case "security_groups", "tags", "flavor", "image", "key_name":
+		case "name", "security_groups", "tags", "flavor", "image", "key_name":
 			c.After[f.Path] = f.New
 			if _, known := f.New.(effect.Unknown); known {
 				unknown(c.After, f.Path)

@@ -28,6 +28,7 @@ type serverOp struct {
 	cloud   *Cloud
 	args    serverArgs
 	mark    string
+	adopt   adoption
 	fields  []field
 	sent    sent
 	glanced glanced
@@ -51,7 +52,7 @@ func (o *serverOp) look(ctx context.Context) (effect.State, error) {
 	var obj client.Object
 	err = o.cloud.patiently(ctx, o.Target(), o.sent, func() (bool, error) {
 		var err error
-		if obj, err = findServer(ctx, cl, o.args.Name, o.mark, o.args.Adopt); err == nil && obj == nil {
+		if obj, err = findServer(ctx, cl, o.args.Name, o.mark, o.adopt); err == nil && obj == nil {
 			obj, err = o.sent.made(func(id string) (client.Object, error) { return getServer(ctx, cl, id) })
 		}
 		return obj != nil, err

@@ -139,7 +139,7 @@ func subnetVerbs() builtin.Noun {
 		Example: "net = cloud.network.ensure(\"mgmt\")\n" +
 			`sub = cloud.subnet.ensure("mgmt", network = net, cidr = "10.20.0.0/24", dns_nameservers = ["10.20.0.2"])`,
 		Effect: builtin.Changes,
-		Errors: []fault.Kind{fault.Exists, fault.Invalid, fault.Quota},
+		Errors: []fault.Kind{fault.Exists, fault.Invalid, fault.NotFound, fault.Quota},
 		Run: func(ctx context.Context, c *Cloud, a subnetArgs) (any, error) {
 			op, err := newEnsure(ctx, c, n, a.Name, a.Adopt, a.Replace)
 			if err != nil {

@@ -154,7 +154,7 @@ type volumeArgs struct {
 	Exact     bool                   `star:"exact" doc:"Remove metadata that isn't given."`
 	Migration string                 `star:"migration_policy" doc:"What another type may cost: never, or on-demand to let Cinder copy the data to another backend."`
 	Timeout   time.Duration          `star:"timeout" doc:"How long each step may take: making, growing, changing the type."`
-	Adopt     bool                   `star:"adopt" doc:"Take over a volume of that name that lacks this recipe's mark."`
+	Adopt     effect.Data            `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id the one that has it, whatever its name."`
 	Replace   bool                   `star:"replace" doc:"Where what can't be changed differs, delete the volume with its data and make it anew."`
 }
 
@@ -167,7 +167,7 @@ func volumeVerbs() builtin.Noun {
 		Returns:  "openstack.volume",
 		Example:  `data = cloud.volume.ensure("data", size = 10, metadata = {"role": "database"})`,
 		Effect:   builtin.Changes,
-		Errors:   []fault.Kind{fault.Exists, fault.Invalid, fault.Quota, fault.Failed, fault.Timeout},
+		Errors:   []fault.Kind{fault.Exists, fault.Invalid, fault.NotFound, fault.Quota, fault.Failed, fault.Timeout},
 		Defaults: volumeArgs{Migration: "never", Timeout: 10 * time.Minute},
 		Run: func(ctx context.Context, c *Cloud, a volumeArgs) (any, error) {
 			op, err := newEnsure(ctx, c, n, a.Name, a.Adopt, a.Replace)

@@ -53,7 +53,7 @@ type volumeSnapshotArgs struct {
 	Metadata map[string]effect.Text `star:"metadata" secret:"never" doc:"Metadata to have; other keys stay."`
 	Exact    bool                   `star:"exact" doc:"Remove metadata that isn't given."`
 	Timeout  time.Duration          `star:"timeout" doc:"How long making it may take."`
-	Adopt    bool                   `star:"adopt" doc:"Take over a snapshot of that name that lacks this recipe's mark."`
+	Adopt    effect.Data            `star:"adopt" doc:"True takes over the one of that name that lacks this recipe's mark; an id the one that has it, whatever its name."`
 	Replace  bool                   `star:"replace" doc:"Where what can't be changed differs, delete the snapshot and make it anew."`
 }
 
@@ -67,7 +67,7 @@ func volumeSnapshotVerbs() builtin.Noun {
 		Example: "data = cloud.volume.ensure(\"data\", size = 1)\n" +
 			`copy = cloud.volume_snapshot.ensure("before-upgrade", volume = data)`,
 		Effect:   builtin.Changes,
-		Errors:   []fault.Kind{fault.Exists, fault.Invalid, fault.Quota, fault.Failed, fault.Timeout},
+		Errors:   []fault.Kind{fault.Exists, fault.Invalid, fault.NotFound, fault.Quota, fault.Failed, fault.Timeout},
 		Defaults: volumeSnapshotArgs{Timeout: 10 * time.Minute},
 		Run: func(ctx context.Context, c *Cloud, a volumeSnapshotArgs) (any, error) {
 			op, err := newEnsure(ctx, c, n, a.Name, a.Adopt, a.Replace)
