@@ -207,6 +207,42 @@ func TestLastingFaults(t *testing.T) {
 	}
 }
 
+// TestLastingConflictsAreNotTriedAgain meets conflicts that nothing but another
+// recipe ends: one try is enough.
+func TestLastingConflictsAreNotTriedAgain(t *testing.T) {
+	for call, want := range map[string]struct {
+		fault lab.Fault
+		kind  fault.Kind
+		path  string
+	}{
+		`cloud.subnet.ensure("n", network = "base", cidr = "10.9.0.0/24", allocation_pools = ["10.9.0.10-10.9.0.20", "10.9.0.15-10.9.0.30"])`: {kind: fault.Invalid, path: "/subnets"},
+		`openstack.connect("admin").project.ensure("n")`:                                         {lab.Fault{Service: "identity", Path: "/projects$", Status: 409}, fault.Exists, "/projects"},
+		`cloud.server.ensure("vm", image = "lab-tiny", flavor = "m1.nano", networks = ["base"])`: {lab.Fault{Service: "compute", Path: "/servers$", Status: 409, Body: "Multiple security groups found matching 'web'. Use an ID to be more specific."}, fault.Invalid, "/servers"},
+		`cloud.load_balancer.ensure("n", subnet = "base")`:                                       {lab.Fault{Service: "load-balancer", Path: "/loadbalancers$", Status: 409, Body: "Another Listener on this Load Balancer is already using protocol TCP and protocol_port 80"}, fault.Exists, "/loadbalancers"},
+	} {
+		w := newWorld(t, lab.Config{})
+		w.must(base)
+		if want.fault.Status != 0 {
+			want.fault.Method, want.fault.Count = "POST", -1
+			w.inject(want.fault)
+		}
+		since := len(w.cloud.Requests(0))
+		err := w.run(context.Background(), w.newModule(), startest.NewDoor(effect.Apply), call)
+		if fault.KindOf(err) != want.kind {
+			t.Errorf("%s: got %v (%s), want %s", call, err, fault.KindOf(err), want.kind)
+		}
+		tries := 0
+		for _, r := range w.cloud.Requests(since) {
+			if r.Method == "POST" && strings.HasSuffix(r.Path, want.path) {
+				tries++
+			}
+		}
+		if tries != 1 {
+			t.Errorf("%s: %d tries", call, tries)
+		}
+	}
+}
+
 // TestExpiredTokenIsRenewedOnce lets the token of many calls at a time expire.
 func TestExpiredTokenIsRenewedOnce(t *testing.T) {
 	w := newWorld(t, lab.Config{})

@@ -289,7 +289,7 @@ func (o *flavorOp) grant(ctx context.Context, cl *client.Client, id, action stri
 	call := flavorNoun().call(http.MethodPost, id+"/action", nil)
 	call.Body = client.Object{action: client.Object{"tenant": project}}
 	_, err := cl.Do(ctx, call)
-	if fault.KindOf(err) == fault.Conflict && action == "addTenantAccess" {
+	if fault.KindOf(err) == fault.Exists && action == "addTenantAccess" {
 		return nil
 	}
 	return err

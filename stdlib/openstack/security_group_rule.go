@@ -393,7 +393,7 @@ func (p *rules) apply(ctx context.Context, cl *client.Client, obj client.Object)
 	for _, r := range missing {
 		made, err := cl.One(ctx, client.Call{Service: client.Network, Method: http.MethodPost, Path: "/security-group-rules",
 			Body: client.Object{"security_group_rule": r.body(str(obj, "id"), p.mark)}}, "security_group_rule")
-		if fault.KindOf(err) == fault.Conflict && strings.Contains(err.Error(), "already exists") {
+		if fault.KindOf(err) == fault.Exists {
 			continue // somebody has just added it, or it is there in a spelling that isn't known here
 		}
 		if err != nil {

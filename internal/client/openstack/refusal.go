@@ -25,7 +25,8 @@ import (
 //	400, 405, 406, 415, 422, 501   Invalid; Conflict for a volume whose state doesn't allow it
 //	401, 403                       Denied; Quota where the text speaks of one; Unavailable for a token just renewed
 //	404, 410                       NotFound
-//	409, 423                       Conflict; Quota for OverQuota and used-up address ranges
+//	409, 423                       Conflict; Quota for OverQuota and used-up address ranges; Exists, Invalid or Denied for
+//	                               what won't go away by itself: see lasting
 //	413                            Quota
 //	429, 503, other 5xx            Unavailable, with the Retry-After asked for
 //	a certificate                  Untrusted
@@ -57,7 +58,7 @@ func refusal(s Service, e gophercloud.ErrUnexpectedResponseCode) *fault.Error {
 	if message == "" {
 		message = http.StatusText(e.Actual)
 	}
-	f := &fault.Error{Kind: kindOf(e.Actual, kindName, message)}
+	f := &fault.Error{Kind: kindOf(s, e.Actual, kindName, message)}
 	if s == Identity && e.Actual == http.StatusNotFound && e.Method == http.MethodPost && strings.Contains(e.URL, "/auth/tokens") && strings.HasPrefix(message, "Could not find") {
 		f.Kind = fault.Denied // an application credential, or its project, that has gone
 	}
@@ -87,15 +88,17 @@ func refusal(s Service, e gophercloud.ErrUnexpectedResponseCode) *fault.Error {
 		f.Hint = "the login isn't accepted any more: renew the credentials"
 	case e.Actual == http.StatusForbidden:
 		f.Hint = "the login's roles don't allow it: ask for a role that does"
+	case isLocked(s, message):
+		f.Hint = "`openstack server unlock` lets it be changed again, unless whoever locked it had a reason"
 	case e.Actual == http.StatusNotAcceptable:
 		f.Hint = "the cloud is older than this call needs; see the microversions of the module"
 	}
 	return f
 }
 
-// kindOf returns the kind for a status, the exception's name (Neutron) and the
-// message.
-func kindOf(status int, name, message string) fault.Kind {
+// kindOf returns the kind for a service's status, the exception's name (Neutron)
+// and the message.
+func kindOf(s Service, status int, name, message string) fault.Kind {
 	quota := name == "OverQuota" || strings.Contains(strings.ToLower(message), "quota exceeded") || strings.HasPrefix(message, "Quota has been met") ||
 		strings.Contains(message, "exceeded its quota") || strings.Contains(strings.ToLower(message), "exceeds quota")
 	switch status {
@@ -118,6 +121,9 @@ func kindOf(status int, name, message string) fault.Kind {
 		if quota || name == "IpAddressGenerationFailure" || name == "ExternalIpAddressExhausted" {
 			return fault.Quota
 		}
+		if k := lasting(s, name, message); k != "" {
+			return k
+		}
 		return fault.Conflict
 	case http.StatusRequestEntityTooLarge:
 		return fault.Quota
@@ -130,6 +136,37 @@ func kindOf(status int, name, message string) fault.Kind {
 		return fault.Unavailable
 	}
 	return fault.Invalid
+}
+
+// lasting returns the kind of a conflict that stays one however often it is
+// tried: something of the name is there, or what is asked for contradicts itself
+// or what is there. It is "" where something is in use or being changed.
+func lasting(s Service, name, message string) fault.Kind {
+	switch name {
+	case "OverlappingAllocationPools", "GatewayConflictWithAllocationPools", "AddressPairAndPortSecurityRequired", "PortSecurityPortHasSecurityGroup",
+		"SecurityGroupCannotRemoveDefault", "SecurityGroupCannotUpdateDefault", "DuplicateSecurityGroupRuleInPost", "UnsupportedPortDeviceOwner", "DeviceIDNotOwnedByTenant",
+		"InvalidSharedSetting", "InvalidQuotaValue", "AddressScopePrefixConflict", "AddressScopeConflict", "PortUnreachableRouter":
+		return fault.Invalid
+	case "SecurityGroupRuleExists", "SecurityGroupDefaultAlreadyExists":
+		return fault.Exists
+	}
+	switch {
+	case s == Identity: // it knows no other conflict than a name that is taken
+		return fault.Exists
+	case isLocked(s, message):
+		return fault.Denied
+	case s == Compute && strings.HasSuffix(message, "already exists."), s == LoadBalancer && strings.Contains(strings.ToLower(message), "already "):
+		return fault.Exists
+	case s == Compute && (strings.HasPrefix(message, "Multiple security groups found") || strings.HasPrefix(message, "More than one possible network found") ||
+		strings.HasPrefix(message, "Can not add access to a public flavor")):
+		return fault.Invalid
+	}
+	return ""
+}
+
+// isLocked reports whether somebody locked a server.
+func isLocked(s Service, message string) bool {
+	return s == Compute && strings.HasPrefix(message, "Instance ") && strings.HasSuffix(message, " is locked")
 }
 
 var (
