@@ -246,7 +246,7 @@ class Cloud:
             
             Args:
               name: The name.
-              rules: What is let through: a list of {"direction": "ingress" (default) or "egress", "protocol": "tcp", "port": 22 or "ports": "80-90", "remote": address range or security group, "ethertype": "IPv4"}. For icmp, "type": 8 and "code": 0, or ports as type-code.
+              rules: What is let through: a list of {"direction": "ingress" (default) or "egress", "protocol": "tcp", "port": 22 or "ports": "80-90", "remote": address range or security group ("self", or its own name, is the group itself), "ethertype": "IPv4"}. For icmp, "type": 8 and "code": 0, or ports as type-code.
               stateful: Whether answers to what is let through are let through too. Default: True.
               exact: Remove rules that aren't listed, Neutron's own that let everything out included.
               tags: Its tags; [] removes them.

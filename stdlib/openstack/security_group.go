@@ -38,7 +38,7 @@ func securityGroupNoun() *noun {
 
 type securityGroupArgs struct {
 	Name     string        `star:"name,required" doc:"The name."`
-	Rules    effect.Data   `star:"rules" doc:"What is let through: a list of {\"direction\": \"ingress\" (default) or \"egress\", \"protocol\": \"tcp\", \"port\": 22 or \"ports\": \"80-90\", \"remote\": address range or security group, \"ethertype\": \"IPv4\"}. For icmp, \"type\": 8 and \"code\": 0, or ports as type-code."`
+	Rules    effect.Data   `star:"rules" doc:"What is let through: a list of {\"direction\": \"ingress\" (default) or \"egress\", \"protocol\": \"tcp\", \"port\": 22 or \"ports\": \"80-90\", \"remote\": address range or security group (\"self\", or its own name, is the group itself), \"ethertype\": \"IPv4\"}. For icmp, \"type\": 8 and \"code\": 0, or ports as type-code."`
 	Stateful *bool         `star:"stateful" doc:"Whether answers to what is let through are let through too. Default: True."`
 	Exact    bool          `star:"exact" doc:"Remove rules that aren't listed, Neutron's own that let everything out included."`
 	Tags     []effect.Text `star:"tags" secret:"never" doc:"Its tags; [] removes them."`
@@ -67,7 +67,11 @@ func securityGroupVerbs() builtin.Noun {
 				return append(boolField("stateful", "", a.Stateful), n.tagsField(a.Tags)...), nil
 			}
 			if a.Rules.V != nil {
-				op.parts = &rules{cloud: c, mark: op.mark, given: a.Rules.V, exact: a.Exact}
+				parts := &rules{cloud: c, mark: op.mark, given: a.Rules.V, exact: a.Exact, name: a.Name}
+				if op.adopt.chosen() {
+					parts.name = ""
+				}
+				op.parts = parts
 			}
 			return c.do(ctx, op)
 		},

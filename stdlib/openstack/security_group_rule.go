@@ -301,6 +301,7 @@ type rules struct {
 	mark  string
 	given any
 	exact bool
+	name  string // of the group, which rules may call it by; "" if it keeps one that isn't known here
 	want  []rule
 }
 
@@ -314,6 +315,9 @@ func (p *rules) prepare(ctx context.Context, cl *client.Client) error {
 		r, err := parseRule(v)
 		if err != nil {
 			return &fault.Error{Kind: fault.KindOf(err), Hint: fault.HintOf(err), Err: fmt.Errorf("rules[%d]: %w", i, err)}
+		}
+		if r.group && r.remote == p.name && p.name != "" {
+			r.remote = self // it may not be there yet
 		}
 		if name, ok := r.remote.(string); ok && r.group && name != self {
 			if r.remote, err = securityGroupNoun().resolve(ctx, p.cloud, cl, effect.Reference{ID: effect.Plain(name)}); err != nil {
