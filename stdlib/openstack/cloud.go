@@ -24,6 +24,7 @@ type Cloud struct {
 	// moving are the kinds whose last op had something to do. A snapshot of them
 	// would be old before it is of use.
 	moving map[string]bool
+	looks  looks
 }
 
 func newCloud(name string, login login, config Config) *Cloud {

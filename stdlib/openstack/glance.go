@@ -11,11 +11,22 @@ import (
 // Glanced says that an op has had its glance: it looks closely from then on.
 type glanced bool
 
-// observe returns what look sees for op. The first look of an op is a glance at
-// snapshots, which costs a list of each kind for all ops of a run together; it
-// counts only where nothing is to be done. Whatever else it shows, a missing
-// resource above all, is looked at closely, so that no change is ever decided
-// on what may be old.
+// closeLooks is how many ops of a run look closely at once. A small run has no
+// use for lists, which cost more the more a project has; a large one pays no
+// more for it than these looks.
+const closeLooks = 3
+
+// looks counts the ops of a run that have looked.
+type looks struct {
+	run *effect.Door
+	n   int
+}
+
+// observe returns what look sees for op. But for the first few of a run, the
+// first look of an op is a glance at snapshots, which costs a list of each kind
+// for all ops of a run together; it counts only where nothing is to be done.
+// Whatever else it shows, a missing resource above all, is looked at closely, so
+// that no change is ever decided on what may be old.
 func (c *Cloud) observe(ctx context.Context, op effect.Op, g *glanced, look func(context.Context) (effect.State, error)) (effect.State, error) {
 	kind := op.Target().Kind
 	settled := func(st effect.State, err error) bool {
@@ -25,12 +36,20 @@ func (c *Cloud) observe(ctx context.Context, op effect.Op, g *glanced, look func
 		change, err := op.Diff(st)
 		return err == nil && change.Kind == effect.None
 	}
+	run := effect.From(ctx).Door
 	c.mu.Lock()
-	first := !bool(*g) && !c.moving[kind]
+	if c.looks.run != run {
+		c.looks = looks{run: run}
+	}
+	glance := false
+	if !*g {
+		c.looks.n++
+		glance = c.looks.n > closeLooks && !c.moving[kind]
+	}
 	c.mu.Unlock()
 	*g = true
-	if first {
-		st, err := look(client.Glance(ctx, effect.From(ctx).Door))
+	if glance {
+		st, err := look(client.Glance(ctx, run))
 		// A service that asks for a pause gets it.
 		if settled(st, err) || fault.KindOf(err).Retryable() || ctx.Err() != nil {
 			return st, err
