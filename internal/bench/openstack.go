@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,13 +19,11 @@ import (
 	"git.vanillacore.net/govstack/gsrun/internal/lab/real"
 )
 
-// sets is the number of networks that are made, each with a subnet and a port.
-const sets = 100
-
 // A cloud is an OpenStack that is measured.
 type cloud struct {
 	name   string // of the figures: "simulator"
 	clouds string // clouds.yaml with the entry bench
+	sets   int    // how many networks are made, each with a subnet and a port
 	// calls returns how many were made so far; nil if nobody counts.
 	calls func() int
 	// fresh makes the project empty again; nil if what was made has to be
@@ -70,7 +69,7 @@ func simulated(ctx context.Context, program string) ([]figure, error) {
 	var now *openstack.Cloud
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { now.ServeHTTP(w, r) }))
 	defer server.Close()
-	c := cloud{name: "simulator", clouds: filepath.Join(dir, "clouds.yaml"), calls: func() int { return len(now.Requests(0)) }}
+	c := cloud{name: "simulator", sets: 100, clouds: filepath.Join(dir, "clouds.yaml"), calls: func() int { return len(now.Requests(0)) }}
 	c.fresh = func() error {
 		if now != nil {
 			now.Close()
@@ -95,7 +94,7 @@ func onReal(ctx context.Context, program, file, entry string) (figures []figure,
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	c := cloud{name: "real", clouds: filepath.Join(dir, "clouds.yaml")}
+	c := cloud{name: "real", sets: 20, clouds: filepath.Join(dir, "clouds.yaml")} // a call takes a hundred times as long
 	if file != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -129,7 +128,7 @@ func onReal(ctx context.Context, program, file, entry string) (figures []figure,
 		return nil, err
 	}
 	c.fresh = func() error { return t.Empty(ctx) }
-	if err := os.WriteFile(c.clouds, fmt.Appendf(nil, entries, t.AuthURL, t.User, t.Password, t.Project), 0o600); err != nil {
+	if err := os.WriteFile(c.clouds, []byte(t.Clouds("bench", "")), 0o600); err != nil {
 		return nil, err
 	}
 	return c.measure(ctx, program, dir)
@@ -166,7 +165,7 @@ func (c cloud) measure(ctx context.Context, program, dir string) ([]figure, erro
 			skipped(p.name, "what it makes on a cloud of somebody's wouldn't be deleted")
 			continue
 		}
-		theirs, err := c.twice(func() error { return p.run(ctx, c, dir) }, 3*p.sets, p.clean(ctx, c, dir))
+		theirs, err := c.twice(func() error { return p.run(ctx, c, dir) }, 3*cmp.Or(p.sets, c.sets), p.clean(ctx, c, dir))
 		if err != nil {
 			skipped(p.name, err.Error())
 			continue
@@ -238,7 +237,7 @@ func (c cloud) ours(ctx context.Context, program, dir string) (result, error) {
 	file := filepath.Join(dir, "networks.star")
 	for path, text := range map[string]string{
 		filepath.Join(site, "site.yaml"): "name: bench\nclouds: " + c.clouds + "\n",
-		file:                             strings.ReplaceAll(recipe, "SETS", fmt.Sprint(sets)),
+		file:                             strings.ReplaceAll(recipe, "SETS", fmt.Sprint(c.sets)),
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			return result{}, err
@@ -248,7 +247,7 @@ func (c cloud) ours(ctx context.Context, program, dir string) (result, error) {
 		return func() error { return command(ctx, dir, c, program, append(args, "--site", site)...) }
 	}
 	clean := run("destroy", file, "--confirm", "bench", "--max-deletes", "1000")
-	return c.twice(run(file), 3*sets, clean)
+	return c.twice(run(file), 3*c.sets, clean)
 }
 
 // command runs a program with the cloud in its environment.

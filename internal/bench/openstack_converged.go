@@ -2,15 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	upstream "github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 	"go.yaml.in/yaml/v3"
@@ -20,9 +22,31 @@ import (
 	"git.vanillacore.net/govstack/gsrun/stdlib/openstack"
 )
 
-// converged measures an ensure that finds all as it should be, with a login
-// made before, beside the one call of gophercloud that tells as much. Each
-// ensure is of a run of its own, so that none has anything to go by.
+// ensures are what is measured, in functions of a number: what to make, or of
+// how many.
+const ensures = `
+cloud = openstack.connect("bench")
+
+def network(i):
+    return cloud.network.ensure("bench-%d" % i)
+
+def three(i):
+    net = network(i)
+    sub = cloud.subnet.ensure("bench-%d" % i, network = net, cidr = "10.20.0.0/24")
+    cloud.port.ensure("bench-%d" % i, network = net, fixed_ips = [{"subnet": sub.id}])
+
+def networks(n):
+    for i in range(n):
+        network(i)
+
+def delete(i):
+    cloud.port.delete("bench-%d" % i)
+    cloud.network.delete("bench-%d" % i)
+`
+
+// converged measures ensures that find all as it should be, with a login made
+// before, beside the calls of gophercloud that tell as much. Each time is a run
+// of its own, so that none has anything to go by.
 func (c cloud) converged(ctx context.Context) (figures []figure, err error) {
 	m := openstack.Module(openstack.Config{CloudsFile: c.clouds})
 	clouds := m.Recv.(*openstack.Clouds)
@@ -33,63 +57,51 @@ func (c cloud) converged(ctx context.Context) (figures []figure, err error) {
 		builtin.SetContext(thread, effect.With(ctx, effect.NewScope(door, effect.Owner{Site: "bench", Recipe: "bench"}, "step", nil)))
 	}
 	step()
-	globals, err := starlark.ExecFileOptions(&syntax.FileOptions{}, thread, "bench.star", `
-cloud = openstack.connect("bench")
-
-def ensure(i = 0):
-    cloud.network.ensure("bench-%d" % i)
-
-def delete(i = 0):
-    cloud.network.delete("bench-%d" % i)
-`, starlark.StringDict{"openstack": m.Value()})
+	globals, err := starlark.ExecFileOptions(&syntax.FileOptions{}, thread, "bench.star", ensures, starlark.StringDict{"openstack": m.Value()})
 	if err != nil {
 		return nil, err
 	}
-	call := func(name string, args ...starlark.Value) error {
+	call := func(name string, i int) error {
 		step()
-		_, err := starlark.Call(thread, globals[name], args, nil)
+		_, err := starlark.Call(thread, globals[name], starlark.Tuple{starlark.MakeInt(i)}, nil)
 		return err
 	}
-	client, project, err := bare(ctx, c.clouds)
+	b, err := bare(ctx, c.clouds)
 	if err != nil {
 		return nil, err
-	}
-	theirs := func() error {
-		pages, err := networks.List(client, networks.ListOpts{Description: "gsrun:bench/bench/bench-0", ProjectID: project}).AllPages(ctx)
-		if err != nil {
-			return err
-		}
-		all, err := networks.ExtractNetworks(pages)
-		if err == nil && len(all) != 1 {
-			err = fmt.Errorf("there are %d networks bench-0", len(all))
-		}
-		return err
 	}
 	made := 0
 	defer func() {
 		for i := range made {
-			if derr := call("delete", starlark.MakeInt(i)); err == nil {
+			if derr := call("delete", i); err == nil {
 				err = derr
 			}
 		}
 	}()
-	for _, n := range []int{1, sets} {
+	add := func(name, ensure string, i int, theirs func() error, goal string) {
+		if err != nil {
+			return
+		}
+		var ours, peer time.Duration
+		if ours, peer, err = inTurns(41, func() error { return call(ensure, i) }, theirs); err == nil {
+			figures = append(figures, figure{"openstack/" + c.name + "/" + name, us(ours), "us", "gophercloud", us(peer), goal})
+		}
+	}
+	network := func() error { return b.network(ctx, 1, networks.ListOpts{Description: bareMark, ProjectID: b.project}) }
+	for _, n := range []int{1, c.sets} {
 		for ; made < n; made++ {
-			if err := call("ensure", starlark.MakeInt(made)); err != nil {
+			if err := call("three", made); err != nil {
 				return nil, err
 			}
 		}
-		ours, peer, err := inTurns(41, func() error { return call("ensure") }, theirs)
-		if err != nil {
-			return nil, err
+		if n == 1 {
+			add("ensure-converged", "network", 0, network, "1.1x")
 		}
-		name, goal := "ensure-converged", "1.1x"
-		if n > 1 {
-			name, goal = fmt.Sprintf("ensure-converged-1-of-%d", n), "-"
-		}
-		figures = append(figures, figure{"openstack/" + c.name + "/" + name, us(ours), "us", "gophercloud", us(peer), goal})
 	}
-	return figures, nil
+	add(fmt.Sprintf("ensure-converged-1-of-%d", c.sets), "network", 0, network, "1.1x")
+	add(fmt.Sprintf("network-subnet-port-converged-1-of-%d", c.sets), "three", 0, func() error { return errors.Join(network(), b.subnet(ctx), b.port(ctx)) }, "1.1x")
+	add(fmt.Sprintf("ensure-converged-%d-of-%d", c.sets, c.sets), "networks", c.sets, func() error { return b.network(ctx, c.sets, networks.ListOpts{ProjectID: b.project}) }, "-")
+	return figures, err
 }
 
 // inTurns returns the medians of two functions that are called in turns, so
@@ -110,11 +122,55 @@ func inTurns(n int, a, b func() error) (time.Duration, time.Duration, error) {
 	return middle(times[0]), middle(times[1]), nil
 }
 
-// bare returns gophercloud's client of Neutron, and the project's id.
-func bare(ctx context.Context, file string) (*gophercloud.ServiceClient, string, error) {
+// bareMark is the owner mark of what gophercloud looks for.
+const bareMark = "gsrun:bench/bench/bench-0"
+
+// network lists networks with gophercloud, of which there have to be n.
+func (b bareClient) network(ctx context.Context, n int, opts networks.ListOpts) error {
+	pages, err := networks.List(b.ServiceClient, opts).AllPages(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := networks.ExtractNetworks(pages)
+	return found(len(all), n, err)
+}
+
+func (b bareClient) subnet(ctx context.Context) error {
+	pages, err := subnets.List(b.ServiceClient, subnets.ListOpts{Description: bareMark, ProjectID: b.project}).AllPages(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := subnets.ExtractSubnets(pages)
+	return found(len(all), 1, err)
+}
+
+func (b bareClient) port(ctx context.Context) error {
+	pages, err := ports.List(b.ServiceClient, ports.ListOpts{Description: bareMark, ProjectID: b.project}).AllPages(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := ports.ExtractPorts(pages)
+	return found(len(all), 1, err)
+}
+
+func found(n, want int, err error) error {
+	if err == nil && n != want {
+		err = fmt.Errorf("gophercloud finds %d, not %d", n, want)
+	}
+	return err
+}
+
+// A bareClient is gophercloud's client of Neutron.
+type bareClient struct {
+	*gophercloud.ServiceClient
+	project string // id of the login's own
+}
+
+// bare logs in with gophercloud.
+func bare(ctx context.Context, file string) (b bareClient, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, "", err
+		return b, err
 	}
 	var doc struct {
 		Clouds map[string]struct {
@@ -129,26 +185,22 @@ func bare(ctx context.Context, file string) (*gophercloud.ServiceClient, string,
 		} `yaml:"clouds"`
 	}
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, "", err
+		return b, err
 	}
 	a := doc.Clouds["bench"].Auth
 	domain := a.Domain + a.OtherDomain
 	provider, err := upstream.AuthenticatedClient(ctx, gophercloud.AuthOptions{IdentityEndpoint: a.URL, Username: a.User, Password: a.Password, DomainName: domain,
 		Scope: &gophercloud.AuthScope{ProjectName: a.Project, DomainName: domain}})
 	if err != nil {
-		return nil, "", fmt.Errorf("logging in with gophercloud: %w", err)
+		return b, fmt.Errorf("logging in with gophercloud: %w", err)
 	}
-	project := ""
 	if r, ok := provider.GetAuthResult().(interface {
 		ExtractProject() (*tokens.Project, error)
 	}); ok {
 		if p, err := r.ExtractProject(); err == nil && p != nil {
-			project = p.ID
+			b.project = p.ID
 		}
 	}
-	client, err := upstream.NewNetworkV2(provider, gophercloud.EndpointOpts{})
-	if err == nil && !strings.Contains(client.Endpoint, "://") {
-		err = fmt.Errorf("gophercloud found no Neutron")
-	}
-	return client, project, err
+	b.ServiceClient, err = upstream.NewNetworkV2(provider, gophercloud.EndpointOpts{})
+	return b, err
 }

@@ -12,7 +12,7 @@ import (
 // A peer makes networks with subnets and ports, too.
 type peer struct {
 	name   string
-	sets   int  // how many it makes: fewer than gsrun where each takes a second
+	sets   int  // how many it makes where each takes a second; 0 is as many as gsrun
 	cleans bool // clean deletes what it made
 	// missing says why it can't be measured here; "" if it can.
 	missing func() string
@@ -27,7 +27,7 @@ func peers() []peer {
 	none := func(context.Context, cloud, string) func() error { return func() error { return nil } }
 	script := func(threads int) func(context.Context, cloud, string) error {
 		return func(ctx context.Context, c cloud, dir string) error {
-			return command(ctx, dir, c, python, "-c", sdk, fmt.Sprint(sets), fmt.Sprint(threads))
+			return command(ctx, dir, c, python, "-c", sdk, fmt.Sprint(c.sets), fmt.Sprint(threads))
 		}
 	}
 	clean := func(ctx context.Context, c cloud, dir string) func() error {
@@ -40,9 +40,9 @@ func peers() []peer {
 		return ""
 	}
 	return []peer{
-		{"openstacksdk", sets, true, hasSDK, script(1), clean},
-		{"openstacksdk-10-threads", sets, true, hasSDK, script(10), clean},
-		{"terraform", sets, false, noTerraform, terraform, none},
+		{"openstacksdk", 0, true, hasSDK, script(1), clean},
+		{"openstacksdk-10-threads", 0, true, hasSDK, script(10), clean},
+		{"terraform", 0, false, noTerraform, terraform, none},
 		{"ansible", 5, true, noAnsible, ansible, clean},
 		{"openstack-cli", 3, true, func() string { return noProgram("openstack") }, cli, clean},
 	}
@@ -211,7 +211,7 @@ func terraform(ctx context.Context, c cloud, dir string) error {
 	providers, _ := workshop("providers")
 	rc := filepath.Join(dir, "rc")
 	for path, text := range map[string]string{
-		filepath.Join(dir, "main.tf"): strings.ReplaceAll(module, "SETS", fmt.Sprint(sets)),
+		filepath.Join(dir, "main.tf"): strings.ReplaceAll(module, "SETS", fmt.Sprint(c.sets)),
 		rc:                            fmt.Sprintf("provider_installation {\n  dev_overrides { \"terraform-provider-openstack/openstack\" = %q }\n  direct {}\n}\n", providers),
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -45,6 +45,7 @@ func Module(c Config) *builtin.Module {
 		Name: "openstack",
 		Doc: "OpenStack: networks, servers, images and what belongs to them, in one project of one cloud. What a recipe makes bears an owner mark " +
 			"(in the description, in a property of an image, or at the end of a key's comment), by which the next run finds it. " +
+			"The first three ops of a run ask for one resource each; the others share a list of each kind, as long as they find nothing to do. " +
 			"Microversions are the lowest that serve; a cloud that lacks one is told of before anything is sent. The page ends with a table of them.",
 		Recv:  &Clouds{config: c, clouds: make(map[string]*Cloud)},
 		Funcs: []builtin.Func{connect()},
