@@ -89,6 +89,7 @@ func (a *app) environment(s *site.Site) (stdlib.Env, effect.Vault, error) {
 		CloudsEnv:  fromEnv,
 		LookupEnv:  os.LookupEnv,
 		Creates:    s.Limits.Creates,
+		Interval:   s.Limits.Interval,
 		HostKeys:   journal.NewValues(filepath.Join(state, "hostkeys")),
 		Generated:  secretclient.NewStore(filepath.Join(state, "secrets"), box),
 		Sources:    sources,

@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -18,6 +19,9 @@ const least = "the least it says is `name: NAME`"
 
 // names are those that fit every system that they become part of.
 var names = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$`)
+
+// leastInterval is the shortest pause between two looks at a cloud.
+const leastInterval = 100 * time.Millisecond
 
 // A reader reads one site.yaml.
 type reader struct {
@@ -58,6 +62,9 @@ func (r *reader) read(data []byte, s *Site) error {
 	d.KnownFields(true)
 	if err := d.Decode(s); err != nil {
 		return r.syntax(err)
+	}
+	if i := s.Limits.Interval; i != 0 && i < leastInterval {
+		return r.wrong(r.lines["limits.interval"], "leave it out for 2s", "limits.interval is %s; the least is %s", i, leastInterval)
 	}
 	line := r.lines["name"]
 	switch {
@@ -168,7 +175,8 @@ var (
 	unknown    = regexp.MustCompile(`^field (\S+) not found in type \S+$`)
 	mistyped   = regexp.MustCompile("^cannot unmarshal (\\S+)(?: `([^`]*)`)? into (.*)$")
 	kindOfTag  = map[string]string{"!!seq": "a list", "!!map": "a mapping", "!!str": "a text", "!!int": "a number", "!!float": "a number", "!!bool": "a truth value"}
-	kindOfType = map[string]string{"string": "a text", "int": "a whole number", "uint64": "a whole number from 0", "[]string": "a list of texts"}
+	kindOfType = map[string]string{"string": "a text", "int": "a whole number", "uint64": "a whole number from 0", "[]string": "a list of texts",
+		"time.Duration": "a time with its unit, such as 5s"}
 )
 
 // syntax is an error of the YAML library in the words of the file.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
@@ -37,6 +38,10 @@ func TestWrongSites(t *testing.T) {
 		"name: a\nvalues: 7\n":                        {"site.yaml:2: values is 7, a number", "{NAME: VALUE}"},
 		"name: a\ncluods: x\n":                        {"site.yaml:2: field cluods not found", "it may say name"},
 		"name: a\nlimits:\n  steps: many\n":           {"site.yaml:3: got a text (many), want a whole number", ""},
+		"name: a\nlimits:\n  interval: 5\n":           {"site.yaml:3: got a number (5), want a time with its unit, such as 5s", ""},
+		"name: a\nlimits: {interval: 5ms}\n":          {"site.yaml:2: limits.interval is 5ms; the least is 100ms", "2s"},
+		"name: a\nlimits: {interval: -5s}\n":          {"site.yaml:2: limits.interval is -5s; the least is 100ms", ""},
+		"name: a\nlimits:\n  interval: soon\n":        {"site.yaml:3: got a text (soon), want", ""},
 		"name: a\nvalues: {\n":                        {"site.yaml:", ""},
 	} {
 		dir := t.TempDir()
@@ -67,5 +72,26 @@ func TestWhereASiteSaysSomething(t *testing.T) {
 		if got := s.At(what); want == "" && got != "" || !strings.HasSuffix(got, want) {
 			t.Errorf("%s is at %q, want %q", what, got, want)
 		}
+	}
+}
+
+func TestInterval(t *testing.T) {
+	read := func(text string) *Site {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, FileName), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s, lab := read("name: a\nlimits: {interval: 5s}\n"), read("name: lab\nlimits: {interval: 500ms}\n")
+	if got := s.Limits.Interval; got != 5*time.Second {
+		t.Errorf("interval is %s", got)
+	}
+	if got := s.Under(lab).Limits.Interval; got != 500*time.Millisecond {
+		t.Errorf("under a lab it is %s", got)
 	}
 }

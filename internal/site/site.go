@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -78,6 +79,9 @@ type Limits struct {
 	// Creates is the number of things that one service of a cloud is asked to
 	// make at the same time. Default 5.
 	Creates int `yaml:"creates,omitempty"`
+	// Interval is the pause between two looks at what a cloud has under way.
+	// Default 2s.
+	Interval time.Duration `yaml:"interval,omitempty"`
 }
 
 // Load reads the site in the folder dir.
@@ -210,7 +214,8 @@ func (s *Site) CacheDir() (string, error) {
 }
 
 // Under returns a copy of s with the values that a lab's site gives for it:
-// its cloud, secrets, mirror and lock, and its inputs where s gives none.
+// its cloud with its pace, secrets, mirror and lock, and its inputs where s gives
+// none.
 func (s *Site) Under(lab *Site) *Site {
 	c := *s
 	c.lab = lab.Dir
@@ -231,6 +236,7 @@ func (s *Site) Under(lab *Site) *Site {
 	}
 	maps.Copy(c.declared, lab.declared)
 	c.Artifacts = Artifacts{Mirror: lab.Artifacts.Mirror, Lock: lab.LockFile(), Cache: lab.Path(lab.Artifacts.Cache)}
+	c.Limits.Interval = lab.Limits.Interval
 	c.Inputs = make(map[string]map[string]any)
 	for _, from := range []*Site{lab, s} {
 		for recipe, inputs := range from.Inputs {
