@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"git.vanillacore.net/govstack/gsrun/internal/lab"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/skip"
 )
 
@@ -117,10 +118,12 @@ func TestMainJob(t *testing.T) {
 		t.Errorf("%d pushes", after["pushes"])
 	}
 
+	before := len(l.Cloud.Requests(0))
 	code, out, errs = gsrun(t, "recipes/bootstrap.star", "--lab")
 	if code != 0 || !strings.Contains(out, "Changes: 0 changed, ") {
 		t.Errorf("again: exit code %d\n%s\n%s", code, out, errs)
 	}
+	checkFewCalls(t, l.Cloud.Requests(before))
 	code, out, _ = gsrun(t, "plan", "recipes/bootstrap.star", "--lab", "--detailed-exitcode")
 	if code != 0 || !strings.Contains(out, "No changes.") {
 		t.Errorf("plan of what is there: exit code %d\n%s", code, out)
@@ -139,6 +142,22 @@ func TestMainJob(t *testing.T) {
 	checkInvalidObject(t)
 	checkDestroy(t, l)
 	checkNothingLeaks(t, l)
+}
+
+// checkFewCalls sees that a run without a change lists each kind once. The first
+// looks of a run are by themselves.
+func checkFewCalls(t *testing.T, calls []openstack.Request) {
+	t.Helper()
+	kinds := make(map[string]bool)
+	var all []string
+	for _, r := range calls {
+		path, _, _ := strings.Cut(r.Path, "?")
+		kinds[path] = true
+		all = append(all, r.Method+" "+r.Path)
+	}
+	if more := len(calls) - len(kinds); more > 3 {
+		t.Errorf("%d calls more than one of each kind:\n%s", more, strings.Join(all, "\n"))
+	}
 }
 
 // checkInvalidObject applies an object that the API server refuses.
