@@ -11,11 +11,6 @@ import (
 // Glanced says that an op has had its glance: it looks closely from then on.
 type glanced bool
 
-// closeLooks is how many ops of a run look closely at once. A small run has no
-// use for lists, which cost more the more a project has; a large one pays no
-// more for it than these looks.
-const closeLooks = 3
-
 // looks counts the ops of a run that have looked.
 type looks struct {
 	run *effect.Door
@@ -44,7 +39,7 @@ func (c *Cloud) observe(ctx context.Context, op effect.Op, g *glanced, look func
 	glance := false
 	if !*g {
 		c.looks.n++
-		glance = c.looks.n > closeLooks && !c.moving[kind]
+		glance = c.looks.n > c.config.CloseLooks && !c.moving[kind]
 	}
 	c.mu.Unlock()
 	*g = true

@@ -34,12 +34,20 @@ type Config struct {
 	Secrets effect.Store
 	// Interval is the pause between two looks at something under way. 0 means 2 s.
 	Interval time.Duration
+	// CloseLooks is how many ops of a run ask for what they are about alone,
+	// before the others share a list of each kind. 0 means 3, less means none.
+	CloseLooks int
 }
 
 // Module returns the module.
 func Module(c Config) *builtin.Module {
 	if c.Interval == 0 {
 		c.Interval = 2 * time.Second
+	}
+	if c.CloseLooks == 0 {
+		// A small run has no use for lists, which cost more the more a project
+		// has; a large one pays no more for it than these looks.
+		c.CloseLooks = 3
 	}
 	return builtin.NewModule(builtin.Module{
 		Name: "openstack",

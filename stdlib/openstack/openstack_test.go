@@ -24,16 +24,17 @@ import (
 
 // A world is a simulated cloud and what a test sees of it.
 type world struct {
-	t        *testing.T
-	cloud    *lab.Cloud
-	url      string
-	dir      string
-	hostKeys string // folder of the host keys that were kept
-	secrets  string // folder of the secrets that were kept
-	module   *builtin.Module
-	door     *effect.Door
-	silent   atomic.Bool // consoles say nothing
-	resetAt  atomic.Pointer[reset]
+	t          *testing.T
+	cloud      *lab.Cloud
+	url        string
+	dir        string
+	hostKeys   string // folder of the host keys that were kept
+	secrets    string // folder of the secrets that were kept
+	closeLooks int    // of the module: none unless a test is about them
+	module     *builtin.Module
+	door       *effect.Door
+	silent     atomic.Bool // consoles say nothing
+	resetAt    atomic.Pointer[reset]
 }
 
 const clouds = `
@@ -61,7 +62,7 @@ func newWorld(t *testing.T, config lab.Config) *world {
 	if config.BootDelay == 0 {
 		config.BootDelay = 30 * time.Millisecond
 	}
-	w := &world{t: t, dir: t.TempDir(), hostKeys: t.TempDir(), secrets: t.TempDir()}
+	w := &world{t: t, dir: t.TempDir(), hostKeys: t.TempDir(), secrets: t.TempDir(), closeLooks: -1}
 	if config.ConsoleLog == nil {
 		config.ConsoleLog = w.console
 	}
@@ -80,7 +81,7 @@ func newWorld(t *testing.T, config lab.Config) *world {
 
 // newModule returns the module as a new run has it.
 func (w *world) newModule() *builtin.Module {
-	m := openstack.Module(openstack.Config{CloudsFile: filepath.Join(w.dir, "clouds.yaml"), HostKeys: journal.NewValues(w.hostKeys), Secrets: journal.NewValues(w.secrets), Interval: 5 * time.Millisecond})
+	m := openstack.Module(openstack.Config{CloudsFile: filepath.Join(w.dir, "clouds.yaml"), HostKeys: journal.NewValues(w.hostKeys), Secrets: journal.NewValues(w.secrets), Interval: 5 * time.Millisecond, CloseLooks: w.closeLooks})
 	w.t.Cleanup(func() {
 		if err := m.Recv.(*openstack.Clouds).Close(); err != nil {
 			w.t.Error(err)
