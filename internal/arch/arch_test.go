@@ -41,6 +41,7 @@ func parts() []part {
 		// What tests start may leave a test out, and nothing else.
 		{"internal/client/ssh/sshtest", []string{"internal/client/ssh", "internal/fault", "internal/skip"}},
 		{"internal/client/git/gittest", []string{"internal/client/git", "internal/fault", "internal/skip"}},
+		{"internal/lab/real/hosts/hoststest", []string{"internal/lab", "internal/skip"}},
 		{"internal/skip", nil},
 		{"internal/lab", []string{"internal/site", "internal/fault"}},
 		{"internal/lab/kubernetes", nil},
