@@ -59,13 +59,15 @@ func (c *catalog) below(space string) []string {
 	return names
 }
 
-// checkCalls returns the faults of the calls in a file. returns gives what the
-// functions that the file loads return, as the result does for its own.
-func (c *catalog) checkCalls(f *dialect.File, loaded map[string]string) (errs []error, returns map[string]string) {
-	w := &callWalker{catalog: c, globals: make(map[string]bool), returns: make(map[string]string)}
-	for name, space := range loaded {
+// checkCalls returns the faults of the calls in a file. loaded has the functions
+// that the file loads, as the result has its own.
+func (c *catalog) checkCalls(f *dialect.File, loaded map[string]*helper) (errs []error, own map[string]*helper) {
+	w := &callWalker{catalog: c, globals: make(map[string]bool), helpers: make(map[string]*helper)}
+	for name, h := range loaded {
 		w.globals[name] = true
-		w.returns[name] = space
+		if h != nil {
+			w.helpers[name] = h
+		}
 	}
 	for _, s := range f.Syntax.Stmts {
 		w.declare(s)
@@ -73,12 +75,12 @@ func (c *catalog) checkCalls(f *dialect.File, loaded map[string]string) (errs []
 	// What a function returns may depend on one that stands below it: the
 	// first pass learns, the second one checks.
 	for range 2 {
-		w.errs = nil
+		w.errs, w.entered = nil, make(map[string]string)
 		for _, s := range f.Syntax.Stmts {
 			w.stmt(s, make(scope))
 		}
 	}
-	return w.errs, w.returns
+	return w.errs, w.helpers
 }
 
 // A scope says what the local names of a function hold: a space of the
@@ -97,8 +99,9 @@ func (s scope) hide(names map[string]bool) {
 // callWalker goes through a file.
 type callWalker struct {
 	*catalog
-	globals map[string]bool   // names that the file defines: they hide modules
-	returns map[string]string // what the file's functions return
+	globals map[string]bool    // names that the file defines: they hide modules
+	helpers map[string]*helper // the functions among them
+	entered map[string]string  // what helpers return that were given spaces, by their arguments
 	errs    []error
 
 	result  *string // of the function that is walked: what it returns
@@ -111,6 +114,7 @@ func (w *callWalker) declare(s syntax.Stmt) {
 	switch s := s.(type) {
 	case *syntax.DefStmt:
 		w.globals[s.Name.Name] = true
+		w.helpers[s.Name.Name] = &helper{def: s, file: w}
 	case *syntax.AssignStmt:
 		eachName(s.LHS, func(name string) { w.globals[name] = true })
 	case *syntax.LoadStmt:
@@ -205,25 +209,33 @@ func (w *callWalker) stmt(s syntax.Stmt, local scope) {
 			*w.result = space
 		}
 	case *syntax.DefStmt:
-		outer, n := w.result, w.results
-		var result string
-		w.result, w.results = &result, 0
-		w.depth++
-		in := w.inner(s.Params, local)
-		hidden := make(map[string]bool)
-		for _, inner := range s.Body {
-			bound(inner, func(name string) { hidden[name] = true })
-		}
-		in.hide(hidden) // it is the function's own, whatever it is outside
-		w.stmts(s.Body, in)
-		w.depth--
-		w.result, w.results = outer, n
+		result := w.body(s, w.inner(s.Params, local))
 		if w.depth == 0 {
-			w.returns[s.Name.Name] = result
+			if h := w.helpers[s.Name.Name]; h != nil {
+				h.returns = result
+			}
 			return
 		}
 		local[s.Name.Name] = ""
 	}
+}
+
+// body goes through a function whose parameters are in, and returns what it
+// returns.
+func (w *callWalker) body(s *syntax.DefStmt, in scope) string {
+	outer, n := w.result, w.results
+	var result string
+	w.result, w.results = &result, 0
+	w.depth++
+	hidden := make(map[string]bool)
+	for _, inner := range s.Body {
+		bound(inner, func(name string) { hidden[name] = true })
+	}
+	in.hide(hidden) // it is the function's own, whatever it is outside
+	w.stmts(s.Body, in)
+	w.depth--
+	w.result, w.results = outer, n
+	return result
 }
 
 // inner returns the scope of a function with the given parameters.
@@ -357,16 +369,16 @@ func (w *callWalker) call(e *syntax.CallExpr, local scope) string {
 	if x, name, pos, ok := dialect.GuardedAttr(e); ok { // x.name, where name is also that of a method of strings
 		return w.member(w.space(x, local), name, pos)
 	}
-	for _, a := range e.Args {
+	spaces := make([]string, len(e.Args))
+	for i, a := range e.Args {
 		if b, named := a.(*syntax.BinaryExpr); named && b.Op == syntax.EQ {
-			w.space(b.Y, local)
-			continue
+			a = b.Y
 		}
-		w.space(a, local)
+		spaces[i] = w.space(a, local)
 	}
 	if id, ok := e.Fn.(*syntax.Ident); ok {
 		if _, bound := local[id.Name]; !bound && w.globals[id.Name] {
-			return w.returns[id.Name]
+			return w.enter(w.helpers[id.Name], e.Args, spaces)
 		}
 	}
 	full := w.space(e.Fn, local)
@@ -375,54 +387,8 @@ func (w *callWalker) call(e *syntax.CallExpr, local scope) string {
 		return ""
 	}
 	w.arguments(full, fn, e)
-	if w.types[fn.Returns] != nil {
-		return fn.Returns
+	if of := strings.TrimSuffix(fn.Returns, " or None"); w.types[of] != nil { // who uses None as one is wrong anyway
+		return of
 	}
 	return ""
-}
-
-// arguments checks the arguments of a call against what the function takes.
-func (w *callWalker) arguments(full string, fn builtin.Func, e *syntax.CallExpr) {
-	given := make(map[string]bool)
-	positional, open := 0, false
-	var names []string
-	for _, p := range fn.Params {
-		names = append(names, p.Name)
-	}
-	for _, a := range e.Args {
-		if b, named := a.(*syntax.BinaryExpr); named && b.Op == syntax.EQ {
-			name := b.X.(*syntax.Ident).Name
-			given[name] = true
-			if !slices.Contains(names, name) {
-				hint := "it takes " + strings.Join(names, ", ")
-				if near := builtin.Nearest(name, names); near != "" {
-					hint = "did you mean " + near + "?"
-				}
-				w.errs = append(w.errs, at(b.X.(*syntax.Ident).NamePos, fault.Hinted(fault.Invalid, hint, "%s: unknown argument %s", full, name)))
-			}
-			continue
-		}
-		if u, star := a.(*syntax.UnaryExpr); star && (u.Op == syntax.STAR || u.Op == syntax.STARSTAR) {
-			open = true
-			continue
-		}
-		positional++
-	}
-	for _, p := range fn.Params {
-		if p.Positional && positional > 0 {
-			given[p.Name] = true
-			positional--
-		}
-	}
-	if open {
-		return
-	}
-	for _, p := range fn.Params {
-		if p.Required && !given[p.Name] {
-			w.errs = append(w.errs, at(e.Lparen, fault.Hinted(fault.Invalid, "see: gsrun doc "+full, "%s: missing argument %s: %s", full, p.Name, p.Doc)))
-		}
-	}
-	if positional > 0 {
-		w.errs = append(w.errs, at(e.Lparen, fault.Hinted(fault.Invalid, "give them by name", "%s: %d arguments too many by position", full, positional)))
-	}
 }

@@ -34,7 +34,7 @@ type Loader struct {
 type loaded struct {
 	file    *dialect.File
 	globals starlark.StringDict
-	returns map[string]string // what its functions return, as spaces of the catalog
+	helpers map[string]*helper // its functions
 	err     error
 	done    bool
 }
@@ -95,13 +95,13 @@ func (l *Loader) run(entry *loaded, id FileID, src []byte, chain []FileID) (star
 		return nil, l.threads.Explain(err)
 	}
 	var errs []error
-	errs, entry.returns = l.catalog.checkCalls(f, l.returnsOf(id, f))
+	errs, entry.helpers = l.catalog.checkCalls(f, l.helpersOf(id, f))
 	return globals, invalid(errs)
 }
 
-// returnsOf says what the functions that a file loads return.
-func (l *Loader) returnsOf(id FileID, f *dialect.File) map[string]string {
-	returns := make(map[string]string)
+// helpersOf returns the functions that a file loads; nil for other names.
+func (l *Loader) helpersOf(id FileID, f *dialect.File) map[string]*helper {
+	helpers := make(map[string]*helper)
 	for _, s := range f.Syntax.Stmts {
 		load, ok := s.(*syntax.LoadStmt)
 		if !ok {
@@ -113,10 +113,10 @@ func (l *Loader) returnsOf(id FileID, f *dialect.File) map[string]string {
 			continue
 		}
 		for i, name := range load.From {
-			returns[load.To[i].Name] = l.files[from].returns[name.Name]
+			helpers[load.To[i].Name] = l.files[from].helpers[name.Name]
 		}
 	}
-	return returns
+	return helpers
 }
 
 func (l *Loader) cycle(id FileID, chain []FileID) error {
