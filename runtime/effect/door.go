@@ -88,7 +88,8 @@ type Door struct {
 	planned   []Planned
 	plannedAt map[Target][]int // indexes in planned
 	counts    Counts
-	spent     int              // deletions that were begun
+	spent     int // deletions that were begun
+	claims    map[Target]map[string]claimed
 	lost      map[string]error // of a survey: systems that couldn't be reached
 }
 
@@ -190,6 +191,7 @@ func (d *Door) do(ctx context.Context, s *Scope, op Op) (State, error) {
 	for try := 1; ; try++ {
 		st, changed, err := d.once(ctx, s, op, t, start, tried)
 		if err == nil {
+			d.claim(s, op, t)
 			return st, nil
 		}
 		if changed != nil {
