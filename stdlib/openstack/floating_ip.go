@@ -165,6 +165,7 @@ func (o *ensureOp) leadingTo(ctx context.Context, cl *client.Client) ([]client.O
 			continue
 		}
 		all, err := o.noun.list(ctx, cl, url.Values{"port_id": {port}})
+		all = slices.DeleteFunc(all, o.besides)
 		if err != nil || len(all) == 0 || o.adopt.same || len(markedOnes(all, o.mark)) > 0 {
 			return all, err
 		}
@@ -180,6 +181,24 @@ func (o *ensureOp) leadingTo(ctx context.Context, cl *client.Client) ([]client.O
 			o.Target(), port, str(all[0], "floating_ip_address"), str(all[0], "id"), owner, o.mark)
 	}
 	return nil, nil
+}
+
+// besides reports whether a floating IP leads to another address of the port
+// than the wanted one: each may have its own.
+func (o *ensureOp) besides(ip client.Object) bool {
+	return slices.ContainsFunc(o.fields, func(f field) bool {
+		want, known := f.want.(string)
+		return f.attr == "fixed_ip" && known && str(ip, "fixed_ip_address") != want
+	})
+}
+
+// floatingTarget is what a floating IP is called as the target of an op.
+func (c *Cloud) floatingTarget(ctx context.Context, ip client.Object) string {
+	name := nameInMark(ip)
+	if effect.Mark(ctx, name) != markOf(ip) {
+		name = "*" // a recipe may have adopted it under any name
+	}
+	return c.target("floating_ip", name).String()
 }
 
 // floatingIPsLost returns the reach of a change of a port's addresses: the
@@ -200,11 +219,7 @@ func floatingIPsLost(ctx context.Context, c *Cloud, cl *client.Client, change []
 		if slices.ContainsFunc(wanted, stays) {
 			continue
 		}
-		name := nameInMark(ip)
-		if effect.Mark(ctx, name) != markOf(ip) {
-			name = "*" // a recipe may have adopted it under any name
-		}
-		out = append(out, c.target("floating_ip", name).String())
+		out = append(out, c.floatingTarget(ctx, ip))
 	}
 	return out, nil
 }

@@ -187,7 +187,7 @@ class Cloud:
             Args:
               name: The name.
               network: The network that it is on; a name works too. Can't be changed.
-              fixed_ips: Its addresses, a list of "10.20.0.5", of subnets, or of {"subnet": sub, "address": "10.20.0.5"} with one or both. Those that Neutron makes of the hardware address come by themselves. Default: one of the cloud's choice.
+              fixed_ips: Its addresses, a list of "10.20.0.5", of subnets, or of {"subnet": sub, "address": "10.20.0.5"} with one or both, where sub is a subnet or its name. Those that Neutron makes of the hardware address come by themselves. Default: one of the cloud's choice.
               security_groups: Its security groups, by name or id; [] for none. Default: the project's group "default".
               allowed_address_pairs: Further addresses or ranges that it may use: a list of "10.20.0.100" or {"address": ..., "mac": ...}.
               port_security: Whether it is filtered; False needs security_groups = [].

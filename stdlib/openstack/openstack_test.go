@@ -155,6 +155,16 @@ func (w *world) globals() starlark.StringDict {
 			}
 			return starlark.Tuple{effect.ToStarlark(planned), v}, nil
 		}),
+		"notes": w.builtin("notes", func(fn starlark.Callable, thread *starlark.Thread) (starlark.Value, error) {
+			opts := w.options()
+			opts.Door = startest.NewDoor(effect.Plan)
+			_, err := startest.Call(w.t, fn, opts)
+			out := []string{}
+			for _, p := range opts.Door.Planned() {
+				out = append(out, p.Change.Note)
+			}
+			return effect.ToStarlark(out), err
+		}),
 		"hint": w.builtin("hint", func(fn starlark.Callable, thread *starlark.Thread) (starlark.Value, error) {
 			_, err := starlark.Call(thread, fn, nil, nil)
 			if err == nil {

@@ -101,7 +101,7 @@ func pairsOf(o client.Object) any {
 type portArgs struct {
 	Name           string             `star:"name,required" doc:"The name."`
 	Network        effect.Reference   `star:"network,required" of:"openstack.network" doc:"The network that it is on; a name works too. Can't be changed."`
-	FixedIPs       effect.Data        `star:"fixed_ips" doc:"Its addresses, a list of \"10.20.0.5\", of subnets, or of {\"subnet\": sub, \"address\": \"10.20.0.5\"} with one or both. Those that Neutron makes of the hardware address come by themselves. Default: one of the cloud's choice."`
+	FixedIPs       effect.Data        `star:"fixed_ips" doc:"Its addresses, a list of \"10.20.0.5\", of subnets, or of {\"subnet\": sub, \"address\": \"10.20.0.5\"} with one or both, where sub is a subnet or its name. Those that Neutron makes of the hardware address come by themselves. Default: one of the cloud's choice."`
 	SecurityGroups []effect.Reference `star:"security_groups" of:"openstack.security_group" doc:"Its security groups, by name or id; [] for none. Default: the project's group \"default\"."`
 	Pairs          effect.Data        `star:"allowed_address_pairs" doc:"Further addresses or ranges that it may use: a list of \"10.20.0.100\" or {\"address\": ..., \"mac\": ...}."`
 	PortSecurity   *bool              `star:"port_security" doc:"Whether it is filtered; False needs security_groups = []."`
@@ -152,7 +152,11 @@ func (a portArgs) fields(ctx context.Context, c *Cloud, cl *client.Client) ([]fi
 		return nil, err
 	}
 	fs := []field{{attr: "network", key: "network_id", want: network, fixed: true}}
-	fixed, err := fixedIPs("fixed_ips", a.FixedIPs.V)
+	named, err := withSubnets(ctx, c, cl, a.FixedIPs.V)
+	if err != nil {
+		return nil, err
+	}
+	fixed, err := fixedIPs("fixed_ips", named)
 	if err != nil {
 		return nil, err
 	}

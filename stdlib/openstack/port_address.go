@@ -3,6 +3,7 @@ package openstack
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -21,6 +22,31 @@ func addressesOf(o client.Object, key string) any {
 		out = append(out, map[string]any{"subnet": str(ip, "subnet_id"), "address": str(ip, "ip_address")})
 	}
 	return out
+}
+
+// withSubnets returns an argument that fixedIPs reads with the names of subnets
+// looked up.
+func withSubnets(ctx context.Context, c *Cloud, cl *client.Client, v any) (any, error) {
+	items, ok := v.([]any)
+	if !ok {
+		return v, nil
+	}
+	out := slices.Clone(items)
+	for i, it := range items {
+		m, _ := it.(map[string]any)
+		name, ok := m["subnet"].(string)
+		if !ok {
+			continue
+		}
+		id, err := subnetNoun().resolve(ctx, c, cl, effect.Reference{ID: effect.Plain(name)})
+		if err != nil {
+			return nil, err
+		}
+		m = maps.Clone(m)
+		m["subnet"] = id
+		out[i] = m
+	}
+	return out, nil
 }
 
 // fixedIPs reads an argument that is a list of addresses and subnets.

@@ -205,7 +205,11 @@ func (a routerArgs) gateway(ctx context.Context, c *Cloud, cl *client.Client) ([
 		info["enable_snat"] = *a.SNAT
 		fs = append(fs, field{attr: "snat", key: "external_gateway_info", want: *a.SNAT, send: info})
 	}
-	ips, err := fixedIPs("external_ips", a.IPs.V)
+	named, err := withSubnets(ctx, c, cl, a.IPs.V)
+	if err != nil {
+		return nil, err
+	}
+	ips, err := fixedIPs("external_ips", named)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 func (o *serverOp) Diff(st effect.State) (effect.Change, error) {
 	c, err := o.diff(st)
-	c.Reach = o.cloud.reach("server")
+	c.Reach = slices.Concat(o.cloud.reach("server"), o.touched)
 	return c, err
 }
 
@@ -122,6 +122,12 @@ func (o *serverOp) diff(st effect.State) (effect.Change, error) {
 		}
 	} else if slices.ContainsFunc(change, func(f effect.Field) bool { return f.Path == "flavor" }) {
 		c.Note = "it restarts"
+	}
+	for _, ip := range o.lost {
+		if c.Note != "" {
+			c.Note += "; "
+		}
+		c.Note += "floating IP " + str(ip, "floating_ip_address") + " leads to it no longer"
 	}
 	return c, nil
 }

@@ -29,6 +29,8 @@ type serverOp struct {
 	args    serverArgs
 	mark    string
 	adopt   adoption
+	touched []string        // the reach of what is detached
+	lost    []client.Object // floating IPs of the ports that exact = True detaches
 	fields  []field
 	sent    sent
 	glanced glanced
@@ -68,6 +70,17 @@ func (o *serverOp) look(ctx context.Context) (effect.State, error) {
 		if obj["ports"], err = serverPorts(ctx, cl, str(obj, "id")); err != nil {
 			return effect.State{}, err
 		}
+	}
+	o.lost, o.touched = nil, nil
+	for _, port := range o.strays(obj) {
+		led, err := floatingIPNoun().list(ctx, cl, url.Values{"port_id": {port.(string)}})
+		if err != nil {
+			return effect.State{}, err
+		}
+		o.lost = append(o.lost, led...)
+	}
+	for _, ip := range o.lost {
+		o.touched = append(o.touched, o.cloud.floatingTarget(ctx, ip))
 	}
 	if !o.args.Volume.Empty() {
 		if obj["root"], err = rootVolumeOf(ctx, cl, obj); err != nil {
