@@ -36,7 +36,7 @@ type figure struct {
 func (f figure) String() string {
 	ratio := "-"
 	if f.than > 0 {
-		ratio = fmt.Sprintf("%.2f", f.value/f.than)
+		ratio = fmt.Sprintf("%.3g", f.value/f.than)
 	}
 	return fmt.Sprintf("bench %s value=%.3f unit=%s peer=%s peer_value=%.3f ratio=%s goal=%s", f.name, f.value, f.unit, f.peer, f.than, ratio, f.goal)
 }
