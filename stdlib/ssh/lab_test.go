@@ -106,6 +106,7 @@ func (l *lab) options(t *testing.T, door *effect.Door) startest.Options {
 	return startest.Options{
 		Modules: []*builtin.Module{l.module}, Door: door,
 		Globals: starlark.StringDict{
+			"real":    starlark.False,
 			"gateway": starlark.Tuple{starlark.String(host), starlark.MakeInt(n), keysOf(l.gateway)},
 			"behind":  starlark.Tuple{starlark.String("10.20.0.10"), starlark.MakeInt(22), keysOf(l.seed)},
 			"key":     key, "unknown": effect.Unknown{Of: "something"}, "hidden": effect.SecretOf("correct horse battery", "test:hidden"),

@@ -89,7 +89,8 @@ fi
 if [ -n "$hold" ]; then apt-mark hold $hold >/dev/null || exit 1; fi
 `
 
-const uninstallScript = aptPrelude + `said=$(get $how $names) || refuse "$said"
+// A package that is held back from upgrades may be removed by its name.
+const uninstallScript = aptPrelude + `said=$(get --allow-change-held-packages $how $names) || refuse "$said"
 `
 
 // installed is what a host has of the packages asked for.

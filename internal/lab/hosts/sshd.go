@@ -123,7 +123,7 @@ func (c *connection) forward(nc ssh.NewChannel) {
 		address := net.JoinHostPort(to.Host, strconv.Itoa(int(to.Port)))
 		out, err := c.host.dial(c.ctx, address)
 		if err != nil {
-			_ = nc.Reject(ssh.ConnectionFailed, "connect failed: "+reason(err))
+			_ = nc.Reject(ssh.ConnectionFailed, reason(err))
 			return
 		}
 		defer out.Close()

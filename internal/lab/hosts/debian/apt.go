@@ -70,6 +70,7 @@ func (s *System) aptGet(ctx context.Context, p *machine.Proc) int {
 		for _, name := range names {
 			pk.mu.Lock()
 			one, ok := pk.installed[name]
+			held := pk.held[name]
 			pk.mu.Unlock()
 			if !ok {
 				if len(pk.versionsOf(name)) == 0 {
@@ -80,6 +81,9 @@ func (s *System) aptGet(ctx context.Context, p *machine.Proc) int {
 			}
 			if !yes(o) {
 				return say(1, "Do you want to continue? [Y/n] Abort.")
+			}
+			if held && !o.Has("allow-change-held-packages") {
+				return say(100, "E: Held packages were changed and -y was used without --allow-change-held-packages.")
 			}
 			out("Removing %s (%s) ...", name, one.version)
 			if err := pk.remove(ctx, p.Cred, one, verb == "purge" || o.Has("purge")); err != nil {

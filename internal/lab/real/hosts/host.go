@@ -102,7 +102,7 @@ func (h *Host) fill() error {
 			return err
 		}
 	}
-	for home, id := range map[string]int{"root": 0, "home/ops": 1000, "home/guest": 1001} {
+	for home, id := range map[string]int{"root": 0, "home/debian": 1000, "home/guest": 1001} {
 		if err := h.put(home+"/.ssh/authorized_keys", h.lab.User.Public+"\n", 0o600, id); err != nil {
 			return err
 		}
@@ -345,6 +345,10 @@ func (h *Host) Address() string {
 	address, _, _ := strings.Cut(h.Legs[0].Address, "/")
 	return address
 }
+
+// Layer is the folder with all that the host has written. A host with a small
+// disk has none.
+func (h *Host) Layer() string { return h.upper("") }
 
 // Console returns what the host's first process said.
 func (h *Host) Console() string {

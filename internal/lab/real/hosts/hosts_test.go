@@ -74,7 +74,7 @@ func TestHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	gw, sd, bare := all[0], all[2], all[3]
-	if got := output(t, l, gw, "ops", "sudo id -u; hostname; id -un"); got != "0\ngw\nops" {
+	if got := output(t, l, gw, "debian", "sudo id -u; hostname; id -un"); got != "0\ngw\ndebian" {
 		t.Errorf("the gateway says %q", got)
 	}
 	if got := output(t, l, sd, "root", "systemctl is-system-running --wait; systemctl is-active ssh; cat /proc/1/comm"); got != "running\nactive\nsystemd" {

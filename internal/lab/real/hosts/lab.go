@@ -15,7 +15,7 @@ import (
 
 // A Lab is a set of hosts with their networks.
 type Lab struct {
-	User   Key // who may log in as root, ops (who may use sudo) and guest (who may not)
+	User   Key // who may log in as root, debian (who may use sudo) and guest (who may not)
 	UserCA Key // certifies users
 	HostCA Key // certified the hosts' keys
 
