@@ -180,7 +180,7 @@ func cloudType() *builtin.Type {
 		Nouns: []builtin.Noun{networkVerbs(), subnetVerbs(), routerVerbs(), portVerbs(), securityGroupVerbs(), floatingIPVerbs(),
 			keypairVerbs(), imageVerbs(), flavorVerbs(), serverVerbs(),
 			volumeVerbs(), volumeAttachmentVerbs(), volumeSnapshotVerbs(), volumeTypeVerbs(),
-			serverGroupVerbs(), availabilityZoneVerbs(), hypervisorVerbs(), balancerVerbs(), containerVerbs(), projectVerbs(), userVerbs(), assignmentVerbs(), credentialVerbs(), ec2Verbs(), quotaVerbs()},
+			serverGroupVerbs(), availabilityZoneVerbs(), hypervisorVerbs(), balancerVerbs(), containerVerbs(), bucketVerbs(), projectVerbs(), userVerbs(), assignmentVerbs(), credentialVerbs(), ec2Verbs(), quotaVerbs()},
 		Methods: []builtin.Func{externalNetworkMethod(), limitsMethod(), identityMethod(), endpointMethod(), endpointsMethod()},
 	}
 }

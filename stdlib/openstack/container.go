@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,7 +72,7 @@ func getContainer(ctx context.Context, cl *client.Client, name string) (map[stri
 	}
 	meta := map[string]any{}
 	for k, v := range a.Header {
-		if rest, found := strings.CutPrefix(k, metaPrefix); found && k != containerMark && k != quotaBytes && k != quotaCount {
+		if rest, found := strings.CutPrefix(k, metaPrefix); found && k != containerMark && k != client.BucketMark && k != quotaBytes && k != quotaCount {
 			meta[strings.ToLower(rest)] = v[0]
 		}
 	}
@@ -106,8 +107,8 @@ func listNames(ctx context.Context, cl *client.Client, path string, query url.Va
 	}
 }
 
-// listContainers returns the containers that want takes, by their names.
-func listContainers(ctx context.Context, cl *client.Client, query url.Values, want func(map[string]any) bool) ([]map[string]any, error) {
+// eachContainer returns what get says of each container, by their names.
+func eachContainer(ctx context.Context, cl *client.Client, query url.Values, get func(ctx context.Context, name string) (map[string]any, error)) ([]map[string]any, error) {
 	names, err := listNames(ctx, cl, "", query)
 	if err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func listContainers(ctx context.Context, cl *client.Client, query url.Values, wa
 	group.SetLimit(8)
 	for i, name := range names {
 		group.Go(func() error {
-			c, err := getContainer(gctx, cl, name)
+			c, err := get(gctx, name)
 			if fault.KindOf(err) == fault.NotFound {
 				return nil // it went meanwhile
 			}
@@ -128,13 +129,13 @@ func listContainers(ctx context.Context, cl *client.Client, query url.Values, wa
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	var out []map[string]any
-	for _, c := range all {
-		if c != nil && want(c) {
-			out = append(out, c)
-		}
-	}
-	return out, nil
+	return slices.DeleteFunc(all, func(c map[string]any) bool { return c == nil }), nil
+}
+
+// listContainers returns the containers that want takes, by their names.
+func listContainers(ctx context.Context, cl *client.Client, query url.Values, want func(map[string]any) bool) ([]map[string]any, error) {
+	all, err := eachContainer(ctx, cl, query, func(ctx context.Context, name string) (map[string]any, error) { return getContainer(ctx, cl, name) })
+	return slices.DeleteFunc(all, func(c map[string]any) bool { return !want(c) }), err
 }
 
 // removeContainer deletes a container; with force its objects before.
@@ -217,7 +218,7 @@ type containerListArgs struct {
 func containerVerbs() builtin.Noun {
 	return builtin.Noun{
 		Name: containerKind, Identity: builtin.Marked, Attrs: containerAttrs(),
-		Doc: "A container of Swift's object storage. Where the cloud speaks S3 too, it is the bucket of that name for who has an ec2_credential of the project.",
+		Doc: "A container of Swift's object storage. Where the cloud speaks S3 too, it is the bucket of that name for who has an ec2_credential of the project; the noun bucket makes one by S3.",
 		Verbs: []builtin.Func{
 			builtin.Of(builtin.Spec[*Cloud, containerArgs]{
 				Name:    "ensure",

@@ -77,7 +77,7 @@ func newContainerOp(ctx context.Context, c *Cloud, a containerArgs) (*containerO
 	for _, k := range slices.Sorted(maps.Keys(a.Metadata)) {
 		v := a.Metadata[k]
 		header := http.CanonicalHeaderKey(metaPrefix + k)
-		if k == "" || strings.Trim(strings.ToLower(k), "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || header == containerMark || header == quotaBytes || header == quotaCount {
+		if k == "" || strings.Trim(strings.ToLower(k), "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || header == containerMark || header == client.BucketMark || header == quotaBytes || header == quotaCount {
 			return nil, fault.New(fault.Invalid, "%s: metadata: %q can't be a key: letters, digits and dashes can, but for what this module keeps there", t, k)
 		}
 		if strings.ContainsAny(v.Reveal(), "\r\n") || len(v.Reveal()) > 256 {

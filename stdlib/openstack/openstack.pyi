@@ -995,7 +995,7 @@ class Cloud:
             ...
 
     class container:
-        """A container of Swift's object storage. Where the cloud speaks S3 too, it is the bucket of that name for who has an ec2_credential of the project."""
+        """A container of Swift's object storage. Where the cloud speaks S3 too, it is the bucket of that name for who has an ec2_credential of the project; the noun bucket makes one by S3."""
 
         def ensure(self, name: str, *, read_acl: str = None, write_acl: str = None, metadata: dict[str, str] = {}, versioning: bool = None, storage_policy: str = None, quota_bytes: int = None, quota_count: int = None, adopt: bool = False, replace: bool = False) -> "openstack.container":
             """Make a container be there with the given settings. What isn't given isn't compared.
@@ -1040,6 +1040,66 @@ class Cloud:
             Args:
               name: The name that it was ensured with.
               force: Delete what is in it too.
+              adopt: Delete it even if it lacks this recipe's owner mark.
+            
+            Returns: None"""
+            ...
+
+    class bucket:
+        """A bucket of an object storage that speaks S3, reached by an access key: the cloud's own, whose Swift or Ceph has it as the container of that name, or another. S3 has no field for an owner mark that a create sets. Swift has one, beside S3, and the mark is there. Elsewhere it is a tag that is set right after the create, and an empty bucket without one counts as one whose making was cut off. Where there are neither, the name is what tells whose it is. Requests are signed by version 4 and name buckets in the path; the cloud's entry says which certificates are trusted, and for another storage the system's are as well."""
+
+        def ensure(self, name: str, credential: Any, *, endpoint: str = None, region: str = "", versioning: bool = None, tags: dict[str, str] = {}, expire_days: int = None, expire_old_days: int = None, exact: bool = False, adopt: bool = False) -> "openstack.bucket":
+            """Make a bucket be there with the given settings. What isn't given isn't compared.
+            
+            Args:
+              name: The name: 3 to 63 small letters, digits, dots and dashes.
+              credential: The key to reach it by: an object with access and secret, as ec2_credential.ensure returns it.
+              endpoint: Address of another object storage that speaks S3, such as "https://s3.example.org". Default: the cloud's own: the catalog's s3, or the host of its object-store.
+              region: Region to sign for. Default: the cloud's, or what the object storage says that it is; of another storage us-east-1.
+              versioning: Whether to keep old versions of objects.
+              tags: Tags to have; others stay, unless exact, and one of an empty value goes. Swift has none.
+              expire_days: After how many days objects go; -1 for never. Swift has no such rules.
+              expire_old_days: After how many days old versions of objects go; -1 for never.
+              exact: Remove other tags, and other rules by which objects go.
+              adopt: Take over a bucket of that name that lacks this recipe's mark.
+            
+            Returns: openstack.bucket"""
+            ...
+
+        def get(self, name: str, credential: Any, *, endpoint: str = None, region: str = "") -> "openstack.bucket or None":
+            """Return the bucket of that name, or None.
+            
+            Args:
+              name: The name.
+              credential: The key to reach it by, as ec2_credential.ensure returns it.
+              endpoint: Address of another object storage. Default: the cloud's own.
+              region: Region to sign for, as for ensure.
+            
+            Returns: openstack.bucket or None"""
+            ...
+
+        def list(self, credential: Any, *, prefix: str = "", mark: str = "", endpoint: str = None, region: str = "") -> "list[openstack.bucket]":
+            """Return the key's buckets, sorted by name. It takes a few calls for each.
+            
+            Args:
+              credential: The key whose buckets are meant, as ec2_credential.ensure returns it.
+              prefix: Only those whose names begin so.
+              mark: Only those whose owner mark begins so.
+              endpoint: Address of another object storage. Default: the cloud's own.
+              region: Region to sign for, as for ensure.
+            
+            Returns: list[openstack.bucket]"""
+            ...
+
+        def delete(self, name: str, credential: Any, *, endpoint: str = None, region: str = "", force: bool = False, adopt: bool = False) -> "None":
+            """Delete the bucket of that name. That there is none is no error; one that isn't this recipe's, or isn't empty, is refused.
+            
+            Args:
+              name: The name that it was ensured with.
+              credential: The key to reach it by, as ec2_credential.ensure returns it.
+              endpoint: Address of another object storage. Default: the cloud's own.
+              region: Region to sign for, as for ensure.
+              force: Delete what is in it too: objects, their old versions, and uploads that were begun.
               adopt: Delete it even if it lacks this recipe's owner mark.
             
             Returns: None"""

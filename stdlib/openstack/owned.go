@@ -36,7 +36,7 @@ func holdings() []holding {
 	for _, n := range []*noun{volumeSnapshotNoun(), volumeNoun(), portNoun(), routerNoun(), subnetNoun(), networkNoun(), securityGroupNoun(), ruleNoun()} {
 		all = append(all, holdingOf(n))
 	}
-	return append(all, containerHolding(), imageHolding(), flavorHolding(), keypairHolding(), credentialOf(holdingOf(ec2Noun())), credentialHolding(), administered(userNoun()), administered(projectNoun()))
+	return append(all, containerHolding(), bucketHolding(), imageHolding(), flavorHolding(), keypairHolding(), credentialOf(holdingOf(ec2Noun())), credentialHolding(), administered(userNoun()), administered(projectNoun()))
 }
 
 // credentialOf is h, which lets somebody in.

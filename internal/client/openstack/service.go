@@ -19,11 +19,12 @@ const (
 	BlockStorage  Service = "block-storage"
 	LoadBalancer  Service = "load-balancer"
 	ObjectStorage Service = "object-store"
+	S3            Service = "s3" // spoken by Buckets alone
 )
 
 // Services lists the services, in the order above.
 func Services() []Service {
-	return []Service{Identity, Compute, Network, Image, BlockStorage, LoadBalancer, ObjectStorage}
+	return []Service{Identity, Compute, Network, Image, BlockStorage, LoadBalancer, ObjectStorage, S3}
 }
 
 // aliases are the other types under which catalogs list a service, the best
@@ -117,6 +118,8 @@ func title(s Service) string {
 		return "Octavia"
 	case ObjectStorage:
 		return "Swift"
+	case S3:
+		return "S3"
 	}
 	return string(s)
 }

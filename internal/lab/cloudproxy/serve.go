@@ -22,6 +22,7 @@ type call struct {
 	own     string // the proxy's root, as the client calls it
 	to      backend
 	path    string // below the service's root
+	host    string // to be called by; empty for that of the service's root
 	body    []byte // of the request, unless it streams
 	streams bool
 	fault   *openstack.Fault
@@ -48,6 +49,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, s := range p.services {
 		if s.name == name {
 			c.to, c.path = s, "/"+path
+		}
+	}
+	// What is signed as Amazon's requests are is signed with its path and host.
+	signed := strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 ")
+	for _, s := range p.services {
+		if signed && s.name == "object-store" {
+			c.to, c.path, c.host = s, r.URL.EscapedPath(), r.Host
 		}
 	}
 	if c.to.name == "" {
@@ -170,7 +178,7 @@ func (p *Proxy) send(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	req.Header = c.http.Header.Clone()
+	req.Header, req.Host = c.http.Header.Clone(), c.host
 	for _, h := range []string{"Connection", "Accept-Encoding", "Keep-Alive", "Te", "Upgrade"} {
 		req.Header.Del(h)
 	}

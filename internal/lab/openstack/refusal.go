@@ -10,6 +10,9 @@ import (
 
 // renderRefusal writes an error as the service that was asked writes it.
 func renderRefusal(r *request, e *refusal) answer {
+	if r.s3 {
+		return s3Answer(r, e)
+	}
 	a := answer{status: e.status, header: e.header}
 	if e.status == http.StatusUnauthorized {
 		a.body = keystoneError(e)

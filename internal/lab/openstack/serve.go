@@ -30,6 +30,7 @@ type request struct {
 	base    string // scheme and host for links
 	fault   *Fault // what was injected
 	action  string // which server action, for the log
+	s3      bool   // it is signed as Amazon's are
 }
 
 // answer is what a handler returns; body is a JSON-able value, or []byte as it is.
@@ -84,6 +85,9 @@ func (c *Cloud) serve(w http.ResponseWriter, hr *http.Request) {
 		if rest, found := strings.CutPrefix(hr.URL.Path, "/"+s); found && (rest == "" || rest[0] == '/') {
 			r.service, r.path = s, strings.TrimRight(rest, "/")
 		}
+	}
+	if isS3(hr) {
+		r.service, r.path, r.s3 = "object-store", hr.URL.Path, true
 	}
 	if r.service == "volume" {
 		r.scopeVolumePath()
@@ -153,7 +157,10 @@ func (c *Cloud) answer(r *request) answer {
 }
 
 func (c *Cloud) dispatch(r *request) (answer, error) {
-	rt, err := c.find(r)
+	rt, err := route{handle: (*Cloud).s3}, error(nil)
+	if !r.s3 {
+		rt, err = c.find(r)
+	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -175,7 +182,7 @@ func (c *Cloud) dispatch(r *request) (answer, error) {
 
 // admit checks the caller's token and, for Nova, the microversion. The lock is held.
 func (c *Cloud) admit(r *request, rt route) error {
-	if r.service == "lab" {
+	if r.service == "lab" || r.s3 {
 		return nil
 	}
 	if !rt.open {
@@ -261,6 +268,10 @@ func (c *Cloud) headers(r *request, a answer) http.Header {
 		h = http.Header{}
 	}
 	h.Set("X-Openstack-Request-Id", r.id)
+	if r.s3 {
+		h.Set("X-Amz-Request-Id", r.id)
+		h.Set("X-Amz-Id-2", r.id)
+	}
 	if h.Get("Content-Type") == "" && a.body != nil {
 		h.Set("Content-Type", "application/json")
 	}

@@ -16,8 +16,11 @@ type objectStore map[string]map[string]*container
 type container struct {
 	header  http.Header // what was said of it: X-Container-Meta-*, X-Container-Read and so on
 	objects map[string]*storedObject
-	created time.Time
-	changed time.Time
+	// versions are the states of objects since the container keeps them, the oldest first.
+	versions []version
+	stamps   int
+	created  time.Time
+	changed  time.Time
 }
 
 type storedObject struct {
@@ -297,6 +300,9 @@ func (c *Cloud) containerDelete(r *request) (answer, error) {
 	if len(box.objects) > 0 {
 		return answer{}, swiftRefusal(409)
 	}
+	if len(box.versions) > 0 {
+		return answer{}, refuse(409, "Delete all versions before deleting container.")
+	}
 	all, err := c.account(r)
 	if err != nil {
 		return answer{}, err
@@ -362,7 +368,9 @@ func (c *Cloud) objectWrite(r *request) (answer, error) {
 	if err := r.metaHeaders(header, "X-Object-Meta-", "Content-Type"); err != nil {
 		return answer{}, err
 	}
-	box.objects[name] = &storedObject{header: header, data: slices.Clone(r.body), etag: etag, changed: c.now()}
+	now := &storedObject{header: header, data: slices.Clone(r.body), etag: etag, changed: c.now()}
+	c.keep(box, name, o, now)
+	box.objects[name] = now
 	c.conceal(r, "object", r.arg("account")+"/"+r.arg("container")+"/"+name)
 	return answer{status: 201, header: http.Header{"Etag": {etag}, "Last-Modified": {c.now().Format(http.TimeFormat)}}}, nil
 }
@@ -372,9 +380,11 @@ func (c *Cloud) objectDelete(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if box.objects[r.arg("object")] == nil {
+	o := box.objects[r.arg("object")]
+	if o == nil {
 		return answer{}, swiftRefusal(404)
 	}
+	c.keep(box, r.arg("object"), o, nil)
 	delete(box.objects, r.arg("object"))
 	return noContent()
 }
