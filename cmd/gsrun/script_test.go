@@ -145,6 +145,7 @@ func TestLabScripts(t *testing.T) {
 			}
 			e.Values[labKey{}], e.Values[learnedKey{}] = l, newCanary()
 			e.Setenv("SSH_PORT", strconv.Itoa(l.Info.SSHPort))
+			e.Setenv("CLOUD_PORT", l.Info.OpenStack[strings.LastIndex(l.Info.OpenStack, ":")+1:])
 			e.Defer(l.Close)
 			return nil
 		},

@@ -29,6 +29,7 @@ func bucketAttrs() []builtin.Attr {
 		{Name: "tags", Type: "dict[str, str]", Doc: "Its tags, without the owner mark."},
 		{Name: "expire_days", Type: "int", Doc: "After how many days objects go, by the rule that is this module's; None for never."},
 		{Name: "expire_old_days", Type: "int", Doc: "After how many days old versions of objects go, by that module's rule; None for never."},
+		{Name: "quota_bytes", Type: "int", Doc: "How many bytes it may hold; None for no limit, or where S3 alone is spoken, which has none."},
 		{Name: "mark", Type: "str", Doc: "The owner mark; empty if it has none."},
 	}
 }
@@ -114,12 +115,14 @@ func (p bucketPlace) read(ctx context.Context, cl *client.Client, b *client.Buck
 		return nil, err
 	}
 	s := &seenBucket{Bucket: have, mark: have.Tags[bucketTag]}
+	var quota any
 	if s.mark == "" && p.ofSwift(cl) {
 		a, err := sendContainer(ctx, cl, client.Call{Method: http.MethodHead, Path: containerPath(name)})
 		if err != nil && fault.KindOf(err) != fault.NotFound {
 			return nil, err
 		}
 		s.mark, s.swift = a.Header.Get(client.BucketMark), err == nil && !have.Taggable
+		quota = headerNumber(a.Header, quotaBytes)
 	}
 	tags := map[string]any{}
 	for k, v := range have.Tags {
@@ -134,7 +137,7 @@ func (p bucketPlace) read(ctx context.Context, cl *client.Client, b *client.Buck
 		return n
 	}
 	s.attrs = map[string]any{"id": name, "name": name, "endpoint": b.Endpoint(), "region": b.Region(), "versioning": have.Versioning, "tags": tags,
-		"expire_days": days(have.ExpireDays), "expire_old_days": days(have.OldDays), "mark": s.mark}
+		"expire_days": days(have.ExpireDays), "expire_old_days": days(have.OldDays), "quota_bytes": quota, "mark": s.mark}
 	return s, nil
 }
 
@@ -234,6 +237,7 @@ type bucketArgs struct {
 	Tags       map[string]effect.Text `star:"tags" secret:"never" doc:"Tags to have; others stay, unless exact, and one of an empty value goes. Swift has none."`
 	Expire     *int                   `star:"expire_days" doc:"After how many days objects go; -1 for never. Swift has no such rules."`
 	ExpireOld  *int                   `star:"expire_old_days" doc:"After how many days old versions of objects go; -1 for never."`
+	Quota      *int                   `star:"quota_bytes" doc:"How many bytes it may hold; -1 for no limit. Only the cloud's own Swift has quotas."`
 	Exact      bool                   `star:"exact" doc:"Remove other tags, and other rules by which objects go."`
 	Adopt      bool                   `star:"adopt" doc:"Take over a bucket of that name that lacks this recipe's mark."`
 }

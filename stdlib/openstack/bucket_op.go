@@ -3,7 +3,9 @@ package openstack
 import (
 	"context"
 	"maps"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
@@ -53,6 +55,13 @@ func newBucketOp(ctx context.Context, c *Cloud, a bucketArgs) (*bucketOp, error)
 		default:
 			o.fields = append(o.fields, field{attr: attr, want: *days})
 		}
+	}
+	switch {
+	case a.Quota == nil:
+	case *a.Quota < 0:
+		o.fields = append(o.fields, field{attr: "quota_bytes", send: ""})
+	default:
+		o.fields = append(o.fields, field{attr: "quota_bytes", want: *a.Quota, send: strconv.Itoa(*a.Quota)})
 	}
 	slices.SortFunc(o.fields, func(a, b field) int { return strings.Compare(a.attr, b.attr) })
 	return o, nil
@@ -159,7 +168,7 @@ func (o *bucketOp) after(st effect.State, fields []field) map[string]any {
 			tags = maps.Clone(have)
 		}
 	} else {
-		maps.Copy(out, map[string]any{"id": o.args.Name, "name": o.args.Name, "versioning": false, "expire_days": nil, "expire_old_days": nil})
+		maps.Copy(out, map[string]any{"id": o.args.Name, "name": o.args.Name, "versioning": false, "expire_days": nil, "expire_old_days": nil, "quota_bytes": nil})
 	}
 	for _, f := range fields {
 		k, tag := strings.CutPrefix(f.attr, "tags ")
@@ -199,7 +208,7 @@ func (o *bucketOp) Apply(ctx context.Context, c effect.Change) (effect.State, er
 	fields := o.wants(s, s.mark == "" && s.Taggable && !o.args.Adopt)
 	differ := differing(fields, flatTags(s.attrs))
 	if len(differ) > 0 {
-		if err := o.set(ctx, b, s, differ); err != nil {
+		if err := o.set(ctx, cl, b, s, differ); err != nil {
 			return effect.State{}, err
 		}
 		if s, err = o.place.read(ctx, cl, b, o.args.Name); err != nil {
@@ -210,15 +219,17 @@ func (o *bucketOp) Apply(ctx context.Context, c effect.Change) (effect.State, er
 }
 
 // set changes what differs. The mark comes first: what follows may fail.
-func (o *bucketOp) set(ctx context.Context, b *client.Buckets, s *seenBucket, differ []field) error {
+func (o *bucketOp) set(ctx context.Context, cl *client.Client, b *client.Buckets, s *seenBucket, differ []field) error {
 	tags, expire := maps.Clone(s.Tags), map[string]int{"expire_days": s.ExpireDays, "expire_old_days": s.OldDays}
 	var tagged, expires bool
-	var versioning *field
+	var versioning, quota *field
 	for _, f := range differ {
 		k, tag := strings.CutPrefix(f.attr, "tags ")
 		switch {
 		case f.attr == "versioning":
 			versioning = &f
+		case f.attr == "quota_bytes":
+			quota = &f
 		case f.attr == "mark":
 			tags[bucketTag], tagged = o.mark, true
 		case tag && f.want == "":
@@ -240,6 +251,15 @@ func (o *bucketOp) set(ctx context.Context, b *client.Buckets, s *seenBucket, di
 	}
 	if versioning != nil {
 		if err := b.SetVersioning(ctx, o.args.Name, versioning.want == true); err != nil {
+			return err
+		}
+	}
+	if quota != nil {
+		if !s.swift {
+			return fault.New(fault.Invalid, "S3 at %s has no quotas for buckets", b.Endpoint())
+		}
+		// An empty value removes it.
+		if _, err := sendContainer(ctx, cl, client.Call{Method: http.MethodPost, Path: containerPath(o.args.Name), Header: map[string]string{quotaBytes: quota.send.(string)}}); err != nil {
 			return err
 		}
 	}

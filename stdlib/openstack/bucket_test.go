@@ -26,6 +26,7 @@ def plain(): return ensure()
 def tagged(): return ensure(tags = {"purpose": "etcd", "stage": "lab"}, expire_days = 30, expire_old_days = 7, versioning = True)
 def changed(): return ensure(tags = {"purpose": "logs", "stage": ""}, expire_days = 10, expire_old_days = -1, versioning = False)
 def exact(): return ensure(tags = {"purpose": "logs"}, expire_days = -1, exact = True)
+def limited(): return ensure(quota_bytes = 10)
 def theirs(): return openstack.connect("lab").bucket.ensure("backups", credential = key("they"), endpoint = store)
 def named(): return [x.name for x in openstack.connect("lab").bucket.list(key("me"), endpoint = store)]
 def drop(): openstack.connect("lab").bucket.delete("backups", credential = key("me"), endpoint = store)
@@ -110,6 +111,9 @@ func TestBucketElsewhere(t *testing.T) {
 	}
 	if v, _, err := w.as("test", "named"); err != nil || v.String() != `["backups"]` {
 		t.Errorf("%v, %v", v, err)
+	}
+	if _, writes, err := w.as("test", "limited"); fault.KindOf(err) != fault.Invalid || len(writes) > 0 {
+		t.Errorf("a quota: %v, %v", writes, err)
 	}
 	// Rules that are somebody's stay, unless exact.
 	b := w.store.buckets["backups"]

@@ -63,13 +63,7 @@ func getContainer(ctx context.Context, cl *client.Client, name string) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	number := func(header string) any {
-		n, err := strconv.ParseInt(a.Header.Get(header), 10, 64)
-		if err != nil {
-			return nil
-		}
-		return n
-	}
+	number := func(header string) any { return headerNumber(a.Header, header) }
 	meta := map[string]any{}
 	for k, v := range a.Header {
 		if rest, found := strings.CutPrefix(k, metaPrefix); found && k != containerMark && k != client.BucketMark && k != quotaBytes && k != quotaCount {
@@ -80,6 +74,15 @@ func getContainer(ctx context.Context, cl *client.Client, name string) (map[stri
 	return map[string]any{"id": name, "name": name, "read_acl": a.Header.Get("X-Container-Read"), "write_acl": a.Header.Get("X-Container-Write"),
 		"metadata": meta, "versioning": on, "storage_policy": a.Header.Get("X-Storage-Policy"), "quota_bytes": number(quotaBytes), "quota_count": number(quotaCount),
 		"bytes": number("X-Container-Bytes-Used"), "objects": number("X-Container-Object-Count"), "mark": a.Header.Get(containerMark)}, nil
+}
+
+// headerNumber returns the number in a header, nil if it has none.
+func headerNumber(h http.Header, name string) any {
+	n, err := strconv.ParseInt(h.Get(name), 10, 64)
+	if err != nil {
+		return nil
+	}
+	return n
 }
 
 // listNames returns the names in the account, or in a container, of all pages.

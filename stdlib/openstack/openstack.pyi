@@ -1048,7 +1048,7 @@ class Cloud:
     class bucket:
         """A bucket of an object storage that speaks S3, reached by an access key: the cloud's own, whose Swift or Ceph has it as the container of that name, or another. S3 has no field for an owner mark that a create sets. Swift has one, beside S3, and the mark is there. Elsewhere it is a tag that is set right after the create, and an empty bucket without one counts as one whose making was cut off. Where there are neither, the name is what tells whose it is. Requests are signed by version 4 and name buckets in the path; the cloud's entry says which certificates are trusted, and for another storage the system's are as well."""
 
-        def ensure(self, name: str, credential: Any, *, endpoint: str = None, region: str = "", versioning: bool = None, tags: dict[str, str] = {}, expire_days: int = None, expire_old_days: int = None, exact: bool = False, adopt: bool = False) -> "openstack.bucket":
+        def ensure(self, name: str, credential: Any, *, endpoint: str = None, region: str = "", versioning: bool = None, tags: dict[str, str] = {}, expire_days: int = None, expire_old_days: int = None, quota_bytes: int = None, exact: bool = False, adopt: bool = False) -> "openstack.bucket":
             """Make a bucket be there with the given settings. What isn't given isn't compared.
             
             Args:
@@ -1060,6 +1060,7 @@ class Cloud:
               tags: Tags to have; others stay, unless exact, and one of an empty value goes. Swift has none.
               expire_days: After how many days objects go; -1 for never. Swift has no such rules.
               expire_old_days: After how many days old versions of objects go; -1 for never.
+              quota_bytes: How many bytes it may hold; -1 for no limit. Only the cloud's own Swift has quotas.
               exact: Remove other tags, and other rules by which objects go.
               adopt: Take over a bucket of that name that lacks this recipe's mark.
             
