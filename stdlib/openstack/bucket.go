@@ -102,7 +102,7 @@ func (p bucketPlace) ofSwift(cl *client.Client) bool {
 
 // A seenBucket is what there is of a bucket.
 type seenBucket struct {
-	client.Bucket
+	*client.Bucket
 	attrs map[string]any
 	mark  string
 	swift bool // the mark would have been set by the create
@@ -114,15 +114,21 @@ func (p bucketPlace) read(ctx context.Context, cl *client.Client, b *client.Buck
 	if err != nil {
 		return nil, err
 	}
-	s := &seenBucket{Bucket: have, mark: have.Tags[bucketTag]}
+	s := &seenBucket{Bucket: have}
 	var quota any
-	if s.mark == "" && p.ofSwift(cl) {
+	if p.ofSwift(cl) {
 		a, err := sendContainer(ctx, cl, client.Call{Method: http.MethodHead, Path: containerPath(name)})
 		if err != nil && fault.KindOf(err) != fault.NotFound {
 			return nil, err
 		}
-		s.mark, s.swift = a.Header.Get(client.BucketMark), err == nil && !have.Taggable
+		s.mark, s.swift = a.Header.Get(client.BucketMark), err == nil
 		quota = headerNumber(a.Header, quotaBytes)
+	}
+	if s.mark == "" { // else the mark went with a create by S3: it is Swift
+		if err := b.Describe(ctx, have); err != nil {
+			return nil, err
+		}
+		s.mark, s.swift = have.Tags[bucketTag], s.swift && !have.Taggable
 	}
 	tags := map[string]any{}
 	for k, v := range have.Tags {

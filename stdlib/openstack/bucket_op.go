@@ -79,6 +79,9 @@ func tagField(key string, want any, none bool) field {
 
 func (o *bucketOp) Target() effect.Target { return o.place.target(o.args.Name) }
 
+// Claims returns what the op wants of its bucket.
+func (o *bucketOp) Claims() []effect.Claim { return claimsOf(o.fields) }
+
 // look returns the bucket that is there, if it is ours or may be taken over.
 func (o *bucketOp) look(ctx context.Context) (s *seenBucket, lacks bool, err error) {
 	cl, b, err := o.place.open(ctx)

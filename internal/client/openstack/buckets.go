@@ -247,7 +247,7 @@ func (b *Buckets) explain(ctx context.Context, what string, err error) error {
 		}
 		return fault.New(kind, "S3 at %s: %s: %v", b.Endpoint(), what, err)
 	}
-	f := &fault.Error{Kind: kindOf(said.StatusCode, said.Code, said.Message)}
+	f := &fault.Error{Kind: kindOf(S3, said.StatusCode, said.Code, said.Message)}
 	switch said.Code {
 	case "BucketAlreadyExists":
 		f.Kind, f.Hint = fault.Exists, "another account of this object storage has a bucket of that name: choose another name"

@@ -25,7 +25,6 @@ type Bucket struct {
 	Versioning bool
 	Tags       map[string]string
 	Taggable   bool // the store has tags for buckets
-	Expires    bool // the store has lifecycle rules
 	ExpireDays int  // objects go after so many days; 0 for never
 	OldDays    int  // old versions do
 	OtherRules int  // lifecycle rules that aren't ours
@@ -47,43 +46,46 @@ func (b *Buckets) Names(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
-// Get returns a bucket; an error of kind NotFound if there is none.
-func (b *Buckets) Get(ctx context.Context, name string) (Bucket, error) {
-	out := Bucket{Name: name, Tags: map[string]string{}}
-	cctx := asking(ctx)
+// Get returns a bucket, without what Describe adds; an error of kind NotFound
+// if there is none.
+func (b *Buckets) Get(ctx context.Context, name string) (*Bucket, error) {
+	out := &Bucket{Name: name, Tags: map[string]string{}}
+	ctx = asking(ctx)
 	// Of the calls that tell whether it is there this one has a body, which says why not.
-	err := b.do(cctx, "GET /"+name+"?versioning", func(api *minio.Core) error {
-		v, err := api.GetBucketVersioning(cctx, name)
+	err := b.do(ctx, "GET /"+name+"?versioning", func(api *minio.Core) error {
+		v, err := api.GetBucketVersioning(ctx, name)
 		out.Versioning = v.Enabled()
 		return err
 	})
-	if err != nil {
-		return out, err
-	}
-	set, ok, err := optional(ctx, b, "GET /"+name+"?tagging", "NoSuchTagSet", func(ctx context.Context, api *minio.Core) (*tags.Tags, error) {
-		return api.GetBucketTagging(ctx, name)
+	return out, err
+}
+
+// Describe adds the tags of a bucket and its lifecycle rules, which Swift has
+// neither of.
+func (b *Buckets) Describe(ctx context.Context, of *Bucket) error {
+	set, ok, err := optional(ctx, b, "GET /"+of.Name+"?tagging", "NoSuchTagSet", func(ctx context.Context, api *minio.Core) (*tags.Tags, error) {
+		return api.GetBucketTagging(ctx, of.Name)
 	})
 	if err != nil {
-		return out, err
+		return err
 	}
 	if set != nil {
-		out.Tags = set.ToMap()
+		of.Tags = set.ToMap()
 	}
 	// Swift has no tags, and says that there are none; others say that there is no set.
-	out.Taggable = ok && (set == nil || len(out.Tags) > 0)
-	conf, ok, err := b.rules(ctx, name)
-	out.Expires = ok
+	of.Taggable = ok && (set == nil || len(of.Tags) > 0)
+	conf, _, err := b.rules(ctx, of.Name)
 	for _, r := range conf.Rules {
 		switch r.ID {
 		case expireRule:
-			out.ExpireDays = int(r.Expiration.Days)
+			of.ExpireDays = int(r.Expiration.Days)
 		case oldRule:
-			out.OldDays = int(r.NoncurrentVersionExpiration.NoncurrentDays)
+			of.OldDays = int(r.NoncurrentVersionExpiration.NoncurrentDays)
 		default:
-			out.OtherRules++
+			of.OtherRules++
 		}
 	}
-	return out, err
+	return err
 }
 
 // optional asks for what a bucket may lack, which the store says by a code, and
