@@ -232,6 +232,7 @@ func (b *belongings) gather() error {
 		}
 		b.judge(s)
 	}
+	b.oneEach()
 	for _, scope := range order {
 		b.with = append(b.with, *groups[scope])
 	}
@@ -246,6 +247,25 @@ func (b *belongings) gather() error {
 	b.unseen(listed, groups)
 	b.sort()
 	return nil
+}
+
+// oneEach lists what bears no mark once, where ops of two logins, or under two
+// names, are about it: it goes if one of them says so.
+func (b *belongings) oneEach() {
+	going := make(map[string]bool)
+	b.owned = slices.DeleteFunc(b.owned, func(o effect.Owned) bool {
+		k := o.Key()
+		again := going[k]
+		going[k] = true
+		return again
+	})
+	keys := make(map[string]string) // by target
+	for _, s := range b.met {
+		if u, ok := s.Op.(effect.Undoer); ok && s.State.Exists {
+			keys[s.Target.String()] = u.Undo(s.State).Key()
+		}
+	}
+	b.left = slices.DeleteFunc(b.left, func(l view.Leftover) bool { return going[keys[l.What]] })
 }
 
 // judge decides on something that exists and bears no mark that is listed.

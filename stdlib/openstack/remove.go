@@ -66,10 +66,16 @@ func (n *noun) drop(ctx context.Context, c *Cloud, cl *client.Client, id string)
 // of the cloud.
 const leaveTime = 30
 
-// allLeaving reports whether each of the ports goes away by itself: its server
-// is being deleted, or is gone. Without any, the last has just gone.
+// allLeaving reports whether each of the ports goes away by itself: its server or
+// load balancer is being deleted, or is gone. Without any, the last has just gone.
 func allLeaving(ctx context.Context, cl *client.Client, ports []client.Object) bool {
 	for _, p := range ports {
+		if ofBalancer(p) {
+			if !leavesWithBalancer(ctx, cl, p) {
+				return false
+			}
+			continue
+		}
 		if !strings.HasPrefix(str(p, "device_owner"), "compute:") {
 			return false
 		}

@@ -280,7 +280,7 @@ var _ effect.Undoer = (*assignmentOp)(nil)
 // project that it connects.
 func (o *assignmentOp) Undo(st effect.State) effect.Owned {
 	id, _ := st.Attrs["id"].(string)
-	return effect.Owned{Target: o.Target(), ID: id, Rank: rankOf("application_credential"), Credential: true, Delete: o.removal()}
+	return effect.Owned{Target: o.Target(), ID: id, Same: "role_assignment " + id, Rank: rankOf("application_credential"), Credential: true, Delete: o.removal()}
 }
 
 type assignmentListArgs struct {
