@@ -2,10 +2,13 @@ package openstack_test
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	lab "git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 	"git.vanillacore.net/govstack/gsrun/runtime/startest"
@@ -57,5 +60,31 @@ cloud.port.ensure("vm", network = net, device_owner = "compute:nova", device_id 
 	without := slices.DeleteFunc(slices.Clone(all), func(o effect.Owned) bool { return o.Target.Kind == "load_balancer" })
 	if got := inTheWay(without); len(got) != 7 {
 		t.Errorf("where the load balancer stays: %q", got)
+	}
+}
+
+// TestNetworkWaitsForItsLoadBalancer deletes the network of a load balancer that
+// is being deleted.
+func TestNetworkWaitsForItsLoadBalancer(t *testing.T) {
+	w := newWorld(t, lab.Config{BootDelay: 150 * time.Millisecond})
+	w.must(`net = cloud.network.ensure("n")
+sub = cloud.subnet.ensure("n", network = net, cidr = "10.1.0.0/24")
+cloud.load_balancer.ensure("lb", subnet = sub)`)
+	c, err := w.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	all, err := c.List(t.Context(), client.Call{Service: client.LoadBalancer, Path: "/lbaas/loadbalancers"}, "loadbalancers")
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	if _, err := c.Do(t.Context(), client.Call{Service: client.LoadBalancer, Method: http.MethodDelete, Path: "/lbaas/loadbalancers/" + all[0]["id"].(string)}); err != nil {
+		t.Fatal(err)
+	}
+	door := startest.NewDoor(effect.Apply)
+	door.Retry.Tries = 1
+	if err := w.run(t.Context(), w.newModule(), door, `cloud.network.delete("n")`); err != nil {
+		t.Error(startest.Explain(err))
 	}
 }
