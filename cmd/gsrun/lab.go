@@ -56,6 +56,7 @@ func (a *app) labCmd() *cobra.Command {
 		}},
 		a.labFaultCmd(),
 		a.labOpenStackCmd(),
+		a.labHostsCmd(),
 		a.labServeCmd(),
 	)
 	return c

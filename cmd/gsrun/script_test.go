@@ -22,6 +22,7 @@ import (
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/mirror"
 	"git.vanillacore.net/govstack/gsrun/internal/lab/openstack"
+	realhosts "git.vanillacore.net/govstack/gsrun/internal/lab/real/hosts"
 	"git.vanillacore.net/govstack/gsrun/internal/site"
 	"git.vanillacore.net/govstack/gsrun/internal/skip"
 	"git.vanillacore.net/govstack/gsrun/runtime/journal"
@@ -129,6 +130,26 @@ func digests(ts *testscript.TestScript, neg bool, args []string) {
 type labKey struct{}
 
 // TestLabScripts runs the command line against a lab, one for each script.
+// TestHostScripts runs commands among real hosts.
+func TestHostScripts(t *testing.T) {
+	skip.Slow(t, "it starts hosts")
+	why := realhosts.Missing()
+	skip.Unless(t, why == "", "gsrun lab hosts", why)
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/hosts", RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			err := setup(e)
+			e.Setenv("XDG_CACHE_HOME", cache) // with the hosts' root
+			return err
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
 func TestLabScripts(t *testing.T) {
 	skip.Slow(t, "it starts labs")
 	testscript.Run(t, testscript.Params{
