@@ -36,7 +36,7 @@ type figure struct {
 func (f figure) String() string {
 	ratio := "-"
 	if f.than > 0 {
-		ratio = fmt.Sprintf("%.2f", f.value/f.than)
+		ratio = fmt.Sprintf("%.3g", f.value/f.than)
 	}
 	return fmt.Sprintf("bench %s value=%.3f unit=%s peer=%s peer_value=%.3f ratio=%s goal=%s", f.name, f.value, f.unit, f.peer, f.than, ratio, f.goal)
 }
@@ -48,18 +48,19 @@ type group struct {
 }
 
 func groups(clouds, cloud string) []group {
-	return []group{{"start", start}, {"engine", engine}, {"door", door}, {"dialect", language}, {"plan", plan}, {"openstack", openstacks(clouds, cloud)}}
+	return []group{{"start", start}, {"engine", engine}, {"door", door}, {"dialect", language}, {"plan", plan},
+		{"openstack-simulator", simulated}, {"openstack-real", onReal(clouds, cloud)}, {"openstack-calls", mainJobCalls}}
 }
 
 func main() {
-	only := flag.String("only", "", "measure this group only")
+	only := flag.String("only", "", "measure this group only, or those whose names begin with it and a dash")
 	program := flag.String("gsrun", "bin/gsrun", "the program to measure")
 	clouds := flag.String("clouds", "", "clouds.yaml with a real cloud to measure on, in place of one that is started")
 	cloud := flag.String("cloud", "", "its entry in that file")
 	flag.Parse()
-	found := false
+	found, code := false, 0
 	for _, g := range groups(*clouds, *cloud) {
-		if *only != "" && g.name != *only {
+		if *only != "" && g.name != *only && !strings.HasPrefix(g.name, *only+"-") {
 			continue
 		}
 		found = true
@@ -69,13 +70,14 @@ func main() {
 		}
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "bench %s: %v\n", g.name, err)
-			os.Exit(1)
+			code = 1
 		}
 	}
 	if !found {
 		fmt.Fprintf(os.Stderr, "bench: there is no group %q\n", *only)
-		os.Exit(2)
+		code = 2
 	}
+	os.Exit(code)
 }
 
 // median calls f n times after one that doesn't count, and returns the median

@@ -24,33 +24,12 @@ type cloud struct {
 	name   string // of the figures: "simulator"
 	clouds string // clouds.yaml with the entry bench
 	sets   int    // how many networks are made, each with a subnet and a port
+	rounds int    // how often what is quick is measured
 	// calls returns how many were made so far; nil if nobody counts.
 	calls func() int
 	// fresh makes the project empty again; nil if what was made has to be
 	// deleted by the one that made it.
 	fresh func() error
-}
-
-// openstacks measures the module openstack on the simulator, and on a real
-// cloud: the entry of file that is named, else one that it starts.
-func openstacks(file, entry string) func(context.Context, string) ([]figure, error) {
-	return func(ctx context.Context, program string) ([]figure, error) {
-		program, err := filepath.Abs(program)
-		if err != nil {
-			return nil, err
-		}
-		figures, err := simulated(ctx, program)
-		if err != nil {
-			return figures, err
-		}
-		more, err := onReal(ctx, program, file, entry)
-		figures = append(figures, more...)
-		if err != nil {
-			return figures, err
-		}
-		main, err := mainJobCalls(ctx, program)
-		return append(figures, main...), err
-	}
 }
 
 const entries = `clouds:
@@ -59,8 +38,12 @@ const entries = `clouds:
     region_name: RegionOne
 `
 
-// simulated measures on a simulator in this process.
+// simulated measures the module openstack on a simulator in this process.
 func simulated(ctx context.Context, program string) ([]figure, error) {
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "gsrun-bench-")
 	if err != nil {
 		return nil, err
@@ -69,7 +52,7 @@ func simulated(ctx context.Context, program string) ([]figure, error) {
 	var now *openstack.Cloud
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { now.ServeHTTP(w, r) }))
 	defer server.Close()
-	c := cloud{name: "simulator", sets: 100, clouds: filepath.Join(dir, "clouds.yaml"), calls: func() int { return len(now.Requests(0)) }}
+	c := cloud{name: "simulator", sets: 100, rounds: 41, clouds: filepath.Join(dir, "clouds.yaml"), calls: func() int { return len(now.Requests(0)) }}
 	c.fresh = func() error {
 		if now != nil {
 			now.Close()
@@ -87,14 +70,25 @@ func simulated(ctx context.Context, program string) ([]figure, error) {
 	return c.measure(ctx, program, dir)
 }
 
-// onReal measures on a real cloud, and says why if there is none.
-func onReal(ctx context.Context, program, file, entry string) (figures []figure, err error) {
+// onReal measures the module openstack on a real cloud: the entry of the file
+// that is named, else one that it starts. It says why if there is none.
+func onReal(file, entry string) func(context.Context, string) ([]figure, error) {
+	return func(ctx context.Context, program string) ([]figure, error) {
+		program, err := filepath.Abs(program)
+		if err != nil {
+			return nil, err
+		}
+		return measureReal(ctx, program, file, entry)
+	}
+}
+
+func measureReal(ctx context.Context, program, file, entry string) (figures []figure, err error) {
 	dir, err := os.MkdirTemp("", "gsrun-bench-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	c := cloud{name: "real", sets: 20, clouds: filepath.Join(dir, "clouds.yaml")} // a call takes a hundred times as long
+	c := cloud{name: "real", sets: 10, rounds: 9, clouds: filepath.Join(dir, "clouds.yaml")} // a call takes a hundred times as long
 	if file != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -149,11 +143,7 @@ type result struct {
 func (c cloud) measure(ctx context.Context, program, dir string) ([]figure, error) {
 	figures, err := c.converged(ctx)
 	if err != nil {
-		return nil, err
-	}
-	ours, err := c.ours(ctx, program, dir)
-	if err != nil {
-		return nil, err
+		return figures, err
 	}
 	name := func(what string) string { return "openstack/" + c.name + "/" + what }
 	for _, p := range peers() {
@@ -164,6 +154,11 @@ func (c cloud) measure(ctx context.Context, program, dir string) ([]figure, erro
 		if c.fresh == nil && !p.cleans {
 			skipped(p.name, "what it makes on a cloud of somebody's wouldn't be deleted")
 			continue
+		}
+		// Beside each peer: what else the machine does meets both.
+		ours, err := c.ours(ctx, program, dir)
+		if err != nil {
+			return figures, err
 		}
 		theirs, err := c.twice(func() error { return p.run(ctx, c, dir) }, 3*cmp.Or(p.sets, c.sets), p.clean(ctx, c, dir))
 		if err != nil {
@@ -230,8 +225,8 @@ main = recipe(steps = [networks])
 
 // ours makes the sets with gsrun, as a process.
 func (c cloud) ours(ctx context.Context, program, dir string) (result, error) {
-	site := filepath.Join(dir, "site")
-	if err := os.MkdirAll(site, 0o700); err != nil {
+	site, err := os.MkdirTemp(dir, "site-") // with no journals of what was there before
+	if err != nil {
 		return result{}, err
 	}
 	file := filepath.Join(dir, "networks.star")

@@ -72,6 +72,10 @@ func (c cloud) converged(ctx context.Context) (figures []figure, err error) {
 	}
 	made := 0
 	defer func() {
+		if c.fresh != nil {
+			err = errors.Join(err, c.fresh())
+			return
+		}
 		for i := range made {
 			if derr := call("delete", i); err == nil {
 				err = derr
@@ -83,7 +87,7 @@ func (c cloud) converged(ctx context.Context) (figures []figure, err error) {
 			return
 		}
 		var ours, peer time.Duration
-		if ours, peer, err = inTurns(41, func() error { return call(ensure, i) }, theirs); err == nil {
+		if ours, peer, err = inTurns(c.rounds, func() error { return call(ensure, i) }, theirs); err == nil {
 			figures = append(figures, figure{"openstack/" + c.name + "/" + name, us(ours), "us", "gophercloud", us(peer), goal})
 		}
 	}

@@ -44,7 +44,7 @@ func peers() []peer {
 		{"openstacksdk-10-threads", 0, true, hasSDK, script(10), clean},
 		{"terraform", 0, false, noTerraform, terraform, none},
 		{"ansible", 5, true, noAnsible, ansible, clean},
-		{"openstack-cli", 3, true, func() string { return noProgram("openstack") }, cli, clean},
+		{"openstack-cli", cliSets, true, func() string { return noProgram("openstack") }, cli, clean},
 	}
 }
 
@@ -84,9 +84,12 @@ for kind in ("port", "subnet", "network"):
             getattr(conn.network, "delete_" + kind)(x, ignore_missing=True)
 `
 
+// cliSets is how many the command line makes, nine processes each.
+const cliSets = 2
+
 // cli makes them with a command each, as scripts do: ask, and create what isn't there.
 func cli(ctx context.Context, c cloud, dir string) error {
-	for i := range 3 {
+	for i := range cliSets {
 		name := fmt.Sprintf("bench-cli-%d", i)
 		for _, create := range [][]string{
 			{"network", "create", name},
