@@ -181,10 +181,11 @@ func (in *inst) retrying(ctx context.Context, scope *effect.Scope, s *Step, item
 }
 
 // worthRetrying reports whether a step that failed so may succeed the next
-// time: not if the recipe is wrong, somebody said no, or somebody said stop.
+// time: not if the recipe is wrong, somebody or a quota said no, or somebody said
+// stop.
 func worthRetrying(err error) bool {
 	switch fault.KindOf(err) {
-	case fault.Invalid, fault.Denied, fault.Cancelled, fault.Deferred, fault.Untrusted, fault.Limit, fault.Locked, fault.Drift, fault.Internal, fault.Exists:
+	case fault.Invalid, fault.Denied, fault.Cancelled, fault.Deferred, fault.Untrusted, fault.Limit, fault.Locked, fault.Drift, fault.Internal, fault.Exists, fault.Quota:
 		return false
 	}
 	return true
