@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -45,11 +46,8 @@ func (d *Door) claim(s *Scope, op Op, t Target) {
 	for _, now := range c.Claims() {
 		then, given := before[now.Path]
 		if given && (then.step != s.Step || then.pos != s.Pos) && !now.means(then.Claim) {
-			where := then.pos
-			if where == "" {
-				where = "step " + then.step
-			}
-			texts = append(texts, fmt.Sprintf("warning: %s: %s is to be %s here, and %s at %s: each run changes it to and fro", t, now.Path, shown(now.Value), shown(then.Value), where))
+			texts = append(texts, fmt.Sprintf("warning: %s: %s is to be %s at %s, and %s at %s: each run changes it to and fro",
+				t, now.Path, shown(then.Value), cmp.Or(then.pos, "step "+then.step), shown(now.Value), cmp.Or(s.Pos, "step "+s.Step)))
 		}
 		before[now.Path] = claimed{now, s.Step, s.Pos}
 	}
