@@ -63,7 +63,9 @@ type caller struct{ user, project string }
 // names identity, compute, network, image, volume, load-balancer, placement
 // and object-store. It doesn't connect to any of them yet.
 func New(services map[string]string) *Proxy {
-	p := &Proxy{client: &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true},
+	// A connection that is kept for later would hold up a service that has one
+	// thread, until the service cuts it off, perhaps within a request.
+	p := &Proxy{client: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
 		tokens: map[string]caller{}, lost: map[string]bool{}, hidden: map[string]time.Time{}, lag: map[string]time.Duration{}}
 	p.life, p.end = context.WithCancel(context.Background())
 	var names []string

@@ -15,7 +15,7 @@ import (
 )
 
 // transport knows no proxy: everything is on loopback.
-var transport = &http.Transport{MaxIdleConnsPerHost: 8}
+var transport = &http.Transport{DisableKeepAlives: true}
 
 // doc is a JSON object.
 type doc = map[string]any
