@@ -41,6 +41,7 @@ type Env struct {
 	LookupEnv  func(string) (string, bool)    // reads the environment where a recipe or the site says so
 	Creates    int                            // bound of the creates that one service of a cloud is sent at the same time
 	Interval   time.Duration                  // pause between two looks at what a cloud has under way; 0 means the module's own
+	Patience   time.Duration                  // how long a cloud may take to show what it was asked to make; 0 means the module's own
 	HostKeys   effect.Store                   // host keys that were read from consoles
 	Generated  effect.Store                   // secrets that gsrun made; it encrypts
 	Sources    map[string]secretclient.Source // where the site keeps its secrets
@@ -68,7 +69,7 @@ func Modules(e Env) []*builtin.Module {
 		log.Module(log.Config{}),
 		math.Module(),
 		net.Module(),
-		openstack.Module(openstack.Config{CloudsFile: e.CloudsFile, CloudsEnv: e.CloudsEnv, LookupEnv: e.LookupEnv, Creates: e.Creates, Interval: e.Interval, HostKeys: e.HostKeys, Secrets: e.Generated}),
+		openstack.Module(openstack.Config{CloudsFile: e.CloudsFile, CloudsEnv: e.CloudsEnv, LookupEnv: e.LookupEnv, Creates: e.Creates, Interval: e.Interval, Patience: e.Patience, HostKeys: e.HostKeys, Secrets: e.Generated}),
 		outputs.Module(outputs.Config{Dir: e.Outputs}),
 		path.Module(),
 		re.Module(),

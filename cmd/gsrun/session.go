@@ -90,6 +90,7 @@ func (a *app) environment(s *site.Site) (stdlib.Env, effect.Vault, error) {
 		LookupEnv:  os.LookupEnv,
 		Creates:    s.Limits.Creates,
 		Interval:   s.Limits.Interval,
+		Patience:   s.Limits.Patience,
 		HostKeys:   journal.NewValues(filepath.Join(state, "hostkeys")),
 		Generated:  secretclient.NewStore(filepath.Join(state, "secrets"), box),
 		Sources:    sources,

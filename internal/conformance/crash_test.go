@@ -114,8 +114,8 @@ func newVictim(t *testing.T, target target) *victim {
 	}
 	sum := sha256.Sum256([]byte(tiny))
 	files := map[string]string{
-		"site.yaml": fmt.Sprintf("name: conf\nclouds: %s\nartifacts: {mirror: %s, cache: cache}\nsecrets: {recipients: [%s], identity: key}\nlimits: {interval: %s}\n",
-			v.clouds, mirror.URL, key.Recipient(), max(target.interval, 100*time.Millisecond)),
+		"site.yaml": fmt.Sprintf("name: conf\nclouds: %s\nartifacts: {mirror: %s, cache: cache}\nsecrets: {recipients: [%s], identity: key}\nlimits: {interval: %s, patience: %s}\n",
+			v.clouds, mirror.URL, key.Recipient(), max(target.interval, 100*time.Millisecond), target.patience),
 		"key":        key.String() + "\n",
 		"gsrun.lock": fmt.Sprintf("{\"gsrun.lock\":1}\n{\"kind\":\"file\",\"source\":\"https://images.example.org/tiny.qcow2\",\"sha256\":%q,\"size\":%d}\n", hex.EncodeToString(sum[:]), len(tiny)),
 	}

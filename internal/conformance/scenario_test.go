@@ -167,7 +167,7 @@ func (l *logins) forget() {
 
 // module returns the module as a new run has it.
 func (s *scenario) module() *builtin.Module {
-	m := openstack.Module(openstack.Config{CloudsFile: s.clouds, HostKeys: journal.NewValues(s.kept), Secrets: journal.NewValues(s.kept), Interval: s.target.interval, CloseLooks: -1})
+	m := openstack.Module(openstack.Config{CloudsFile: s.clouds, HostKeys: journal.NewValues(s.kept), Secrets: journal.NewValues(s.kept), Interval: s.target.interval, Patience: 3 * s.target.interval, CloseLooks: -1})
 	s.t.Cleanup(func() {
 		if err := m.Recv.(*openstack.Clouds).Close(); err != nil {
 			s.t.Error(err)

@@ -33,6 +33,7 @@ type cloud interface {
 type target struct {
 	name     string
 	interval time.Duration      // between two looks at something under way
+	patience time.Duration      // how long what a killed run asked for is looked for; 0 means as gsrun does by itself
 	retry    time.Duration      // the first pause before another try
 	slots    chan struct{}      // held by each project that is in use; nil bounds nothing
 	need     func(t *testing.T) // leaves the test out where the target can't be had
@@ -48,7 +49,7 @@ type tenant struct {
 func targets() []target { return []target{simulator(), controlPlane()} }
 
 func simulator() target {
-	return target{name: "simulator", interval: 5 * time.Millisecond, retry: 5 * time.Millisecond, need: func(*testing.T) {}, open: openSimulator}
+	return target{name: "simulator", interval: 5 * time.Millisecond, patience: 300 * time.Millisecond, retry: 5 * time.Millisecond, need: func(*testing.T) {}, open: openSimulator}
 }
 
 // realSlots bounds how many projects of the real control plane are worked in at

@@ -39,7 +39,7 @@ func writeSite(i Info, password, admin string, keys gitKeys) error {
 			Sources: map[string]any{"git_deploy": map[string]any{"file": "keys/git_deploy"}, "clouds_yaml": map[string]any{"file": "clouds.yaml"}},
 		},
 		Artifacts: site.Artifacts{Mirror: i.Mirror, Cache: "cache"},
-		Limits:    site.Limits{Interval: 500 * time.Millisecond}, // what is under way in the lab ends soon
+		Limits:    site.Limits{Interval: 500 * time.Millisecond, Patience: 1500 * time.Millisecond}, // what is under way in the lab ends soon
 		Inputs:    inputs(i, keys),
 	}
 	return s.Write()

@@ -66,6 +66,9 @@ func (r *reader) read(data []byte, s *Site) error {
 	if i := s.Limits.Interval; i != 0 && i < leastInterval {
 		return r.wrong(r.lines["limits.interval"], "leave it out for 2s", "limits.interval is %s; the least is %s", i, leastInterval)
 	}
+	if s.Limits.Patience < 0 {
+		return r.wrong(r.lines["limits.patience"], "leave it out for 6s", "limits.patience is %s", s.Limits.Patience)
+	}
 	line := r.lines["name"]
 	switch {
 	case line == 0 || s.Name == "":

@@ -40,6 +40,7 @@ func TestWrongSites(t *testing.T) {
 		"name: a\nlimits:\n  steps: many\n":           {"site.yaml:3: got a text (many), want a whole number", ""},
 		"name: a\nlimits:\n  interval: 5\n":           {"site.yaml:3: got a number (5), want a time with its unit, such as 5s", ""},
 		"name: a\nlimits: {interval: 5ms}\n":          {"site.yaml:2: limits.interval is 5ms; the least is 100ms", "2s"},
+		"name: a\nlimits: {patience: -5s}\n":          {"site.yaml:2: limits.patience is -5s", "6s"},
 		"name: a\nlimits: {interval: -5s}\n":          {"site.yaml:2: limits.interval is -5s; the least is 100ms", ""},
 		"name: a\nlimits:\n  interval: soon\n":        {"site.yaml:3: got a text (soon), want", ""},
 		"name: a\nvalues: {\n":                        {"site.yaml:", ""},
@@ -87,11 +88,11 @@ func TestInterval(t *testing.T) {
 		}
 		return s
 	}
-	s, lab := read("name: a\nlimits: {interval: 5s}\n"), read("name: lab\nlimits: {interval: 500ms}\n")
+	s, lab := read("name: a\nlimits: {interval: 5s}\n"), read("name: lab\nlimits: {interval: 500ms, patience: 1s}\n")
 	if got := s.Limits.Interval; got != 5*time.Second {
 		t.Errorf("interval is %s", got)
 	}
-	if got := s.Under(lab).Limits.Interval; got != 500*time.Millisecond {
-		t.Errorf("under a lab it is %s", got)
+	if got := s.Under(lab).Limits; got.Interval != 500*time.Millisecond || got.Patience != time.Second {
+		t.Errorf("under a lab they are %+v", got)
 	}
 }

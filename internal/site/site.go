@@ -82,6 +82,9 @@ type Limits struct {
 	// Interval is the pause between two looks at what a cloud has under way.
 	// Default 2s.
 	Interval time.Duration `yaml:"interval,omitempty"`
+	// Patience is how long a cloud may take to show what it was asked to make.
+	// Default 6s.
+	Patience time.Duration `yaml:"patience,omitempty"`
 }
 
 // Load reads the site in the folder dir.
@@ -236,7 +239,7 @@ func (s *Site) Under(lab *Site) *Site {
 	}
 	maps.Copy(c.declared, lab.declared)
 	c.Artifacts = Artifacts{Mirror: lab.Artifacts.Mirror, Lock: lab.LockFile(), Cache: lab.Path(lab.Artifacts.Cache)}
-	c.Limits.Interval = lab.Limits.Interval
+	c.Limits.Interval, c.Limits.Patience = lab.Limits.Interval, lab.Limits.Patience
 	c.Inputs = make(map[string]map[string]any)
 	for _, from := range []*Site{lab, s} {
 		for recipe, inputs := range from.Inputs {

@@ -189,7 +189,7 @@ func removeBucket(ctx context.Context, b *client.Buckets, name string, force boo
 			return err
 		case !force:
 			return fault.Hinted(fault.Exists, "force = True deletes what is in it too", "bucket %s isn't empty: %w", name, err)
-		case try == patience:
+		case try == emptyings:
 			return err // something goes on writing
 		}
 	}

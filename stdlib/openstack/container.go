@@ -141,6 +141,9 @@ func listContainers(ctx context.Context, cl *client.Client, query url.Values, wa
 	return slices.DeleteFunc(all, func(c map[string]any) bool { return !want(c) }), err
 }
 
+// emptyings is how often what holds something is emptied before it is deleted.
+const emptyings = 3
+
 // removeContainer deletes a container; with force its objects before.
 func removeContainer(ctx context.Context, cl *client.Client, name string, force bool) error {
 	for try := 0; ; try++ {
@@ -164,7 +167,7 @@ func removeContainer(ctx context.Context, cl *client.Client, name string, force 
 			return err
 		case !force:
 			return fault.Hinted(fault.Exists, "force = True deletes what is in it too", "container %s isn't empty: %w", name, err)
-		case try == patience:
+		case try == emptyings:
 			return err // something goes on writing
 		}
 	}

@@ -90,7 +90,7 @@ ac = cloud.application_credential.ensure("ac", lifetime = "100h", renew_before =
 					}
 					store := &dyingStore{Store: journal.NewValues(w.secrets), after: after}
 					store.left.Store(step)
-					m := openstack.Module(openstack.Config{CloudsFile: filepath.Join(w.dir, "clouds.yaml"), Secrets: store, Interval: 5 * time.Millisecond})
+					m := openstack.Module(openstack.Config{CloudsFile: filepath.Join(w.dir, "clouds.yaml"), Secrets: store, Interval: 5 * time.Millisecond, Patience: 15 * time.Millisecond})
 					defer m.Recv.(*openstack.Clouds).Close()
 					err := w.run(t.Context(), m, startest.NewDoor(effect.Apply), c.run)
 					if err == nil {

@@ -49,10 +49,6 @@ func (s *sent) made(get func(id string) (client.Object, error)) (client.Object, 
 	return obj, err
 }
 
-// patience is how long a resource is looked for that may have been created a
-// moment ago and isn't listed yet, in intervals of the cloud.
-const patience = 3
-
 // patiently looks until something is found or an error ends it; no more than
 // once unless something may be there that isn't listed yet, by this run or by
 // an earlier one that died or ended a moment ago.
@@ -63,7 +59,7 @@ func (c *Cloud) patiently(ctx context.Context, t effect.Target, s sent, look fun
 	}
 	for pause := c.config.Interval / 8; ; pause = min(2*pause, c.config.Interval) {
 		found, err := look()
-		if err != nil || found || s.at.IsZero() || clock.Now().Sub(s.at) >= patience*c.config.Interval {
+		if err != nil || found || s.at.IsZero() || clock.Now().Sub(s.at) >= c.config.Patience {
 			return err
 		}
 		if err := pauseFor(ctx, pause); err != nil {

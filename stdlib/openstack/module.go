@@ -34,6 +34,10 @@ type Config struct {
 	Secrets effect.Store
 	// Interval is the pause between two looks at something under way. 0 means 2 s.
 	Interval time.Duration
+	// Patience is how long a resource is looked for that may have been created a
+	// moment ago and isn't listed yet. The request of a run that died goes on for
+	// so long at most. 0 means 6 s.
+	Patience time.Duration
 	// CloseLooks is how many ops of a run ask for what they are about alone,
 	// before the others share a list of each kind. 0 means 3, less means none.
 	CloseLooks int
@@ -43,6 +47,9 @@ type Config struct {
 func Module(c Config) *builtin.Module {
 	if c.Interval == 0 {
 		c.Interval = 2 * time.Second
+	}
+	if c.Patience == 0 {
+		c.Patience = 6 * time.Second
 	}
 	if c.CloseLooks == 0 {
 		// A small run has no use for lists, which cost more the more a project

@@ -81,7 +81,7 @@ func newWorld(t *testing.T, config lab.Config) *world {
 
 // newModule returns the module as a new run has it.
 func (w *world) newModule() *builtin.Module {
-	m := openstack.Module(openstack.Config{CloudsFile: filepath.Join(w.dir, "clouds.yaml"), HostKeys: journal.NewValues(w.hostKeys), Secrets: journal.NewValues(w.secrets), Interval: 5 * time.Millisecond, CloseLooks: w.closeLooks})
+	m := openstack.Module(openstack.Config{CloudsFile: filepath.Join(w.dir, "clouds.yaml"), HostKeys: journal.NewValues(w.hostKeys), Secrets: journal.NewValues(w.secrets), Interval: 5 * time.Millisecond, Patience: 15 * time.Millisecond, CloseLooks: w.closeLooks})
 	w.t.Cleanup(func() {
 		if err := m.Recv.(*openstack.Clouds).Close(); err != nil {
 			w.t.Error(err)

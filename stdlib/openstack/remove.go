@@ -49,7 +49,7 @@ func (n *noun) drop(ctx context.Context, c *Cloud, cl *client.Client, id string)
 	clock := effect.From(ctx).Door.Clock
 	for start := clock.Now(); ; {
 		_, err := cl.Do(ctx, n.call(http.MethodDelete, id, nil))
-		if fault.KindOf(err) != fault.Conflict || n.ports == nil || clock.Now().Sub(start) >= leaveTime*c.config.Interval {
+		if fault.KindOf(err) != fault.Conflict || n.ports == nil || clock.Now().Sub(start) >= leaveTime*c.config.Patience {
 			return err
 		}
 		ports, perr := portNoun().list(ctx, cl, n.ports(id))
@@ -62,9 +62,9 @@ func (n *noun) drop(ctx context.Context, c *Cloud, cl *client.Client, id string)
 	}
 }
 
-// leaveTime is how long what uses a resource may take to leave, in intervals
-// of the cloud.
-const leaveTime = 30
+// leaveTime is how long what uses a resource may take to leave, in times of the
+// cloud's patience.
+const leaveTime = 10
 
 // allLeaving reports whether each of the ports goes away by itself: its server or
 // load balancer is being deleted, or is gone. Without any, the last has just gone.
