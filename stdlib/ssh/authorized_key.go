@@ -111,7 +111,7 @@ func (h *Host) keyAct(ctx context.Context, fn string, a authorizedKeyArgs, chang
 	}
 	attrs := map[string]any{"user": a.User, "key": key}
 	read := func(ctx context.Context) ([]string, bool, error) {
-		got, err := h.ask(ctx, observeKeysScript, vars{"u": a.User}, nil)
+		got, err := h.look(ctx, observeKeysScript, vars{"u": a.User})
 		if err != nil {
 			return nil, false, err
 		}

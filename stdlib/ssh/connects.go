@@ -40,7 +40,7 @@ func connects(ctx context.Context, h *Host, a connectsArgs) (any, error) {
 	addr := net.JoinHostPort(a.Address, strconv.Itoa(a.Port))
 	return effect.Read(ctx, h.query("connects", addr), func(ctx context.Context) (effect.State, error) {
 		// That the host itself can't be reached is another matter.
-		if _, err := h.ask(ctx, "", nil, nil); err != nil {
+		if _, err := h.look(ctx, "", nil); err != nil {
 			return effect.State{}, err
 		}
 		why := ""

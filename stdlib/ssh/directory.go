@@ -76,7 +76,7 @@ func ensureDirectory(ctx context.Context, h *Host, a directoryArgs) (any, error)
 	}
 	return (&act{host: h, kind: "directory", name: a.Path,
 		observe: func(ctx context.Context) (effect.State, error) {
-			got, err := h.ask(ctx, observeDirectoryScript, vars{"p": a.Path}, nil)
+			got, err := h.look(ctx, observeDirectoryScript, vars{"p": a.Path})
 			if err != nil {
 				return effect.State{}, err
 			}
@@ -135,7 +135,7 @@ func deleteDirectory(ctx context.Context, h *Host, a deleteDirectoryArgs) (any, 
 	}
 	_, err := effect.Do(ctx, &act{host: h, kind: "directory", name: a.Path, removes: true,
 		observe: func(ctx context.Context) (effect.State, error) {
-			got, err := h.ask(ctx, observeDirectoryScript, vars{"p": a.Path}, nil)
+			got, err := h.look(ctx, observeDirectoryScript, vars{"p": a.Path})
 			return effect.State{Exists: got.get("stat") != ""}, err
 		},
 		diff: func(s effect.State) (effect.Change, error) {

@@ -46,7 +46,7 @@ exit 0
 
 func facts(ctx context.Context, h *Host, _ noArgs) (any, error) {
 	return effect.Read(ctx, h.query("facts", ""), func(ctx context.Context) (effect.State, error) {
-		got, err := h.ask(ctx, factsScript, nil, nil)
+		got, err := h.look(ctx, factsScript, nil)
 		if err != nil {
 			return effect.State{}, err
 		}

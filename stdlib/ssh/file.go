@@ -294,10 +294,10 @@ func deleteFile(ctx context.Context, h *Host, a pathArgs) (any, error) {
 func (h *Host) deleteFileAt(ctx context.Context, kind, name, path string) error {
 	_, err := effect.Do(ctx, &act{host: h, kind: kind, name: name, removes: true,
 		observe: func(ctx context.Context) (effect.State, error) {
-			got, err := h.ask(ctx, `if [ -L "$p" ]; then echo 'there yes'
+			got, err := h.look(ctx, `if [ -L "$p" ]; then echo 'there yes'
 elif [ -d "$p" ]; then fail 82 "$p is a folder"
 elif [ -e "$p" ]; then echo 'there yes'; fi
-`, vars{"p": path}, nil)
+`, vars{"p": path})
 			return effect.State{Exists: got.get("there") == "yes"}, err
 		},
 		diff: func(s effect.State) (effect.Change, error) {

@@ -40,7 +40,7 @@ func (h *Host) observeFile(ctx context.Context, path, want string, text bool) (e
 	if text {
 		v["text"] = "yes"
 	}
-	got, err := h.ask(ctx, observeFileScript, v, nil)
+	got, err := h.look(ctx, observeFileScript, v)
 	if err != nil {
 		return effect.State{}, err
 	}

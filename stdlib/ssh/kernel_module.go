@@ -70,7 +70,7 @@ func ensureKernelModule(ctx context.Context, h *Host, a moduleArgs) (any, error)
 	want := map[string]any{"name": a.Name, "loaded": true, "persistent": true}
 	return (&act{host: h, kind: "kernel_module", name: v["m"], reach: []string{h.scope() + "/sysctl/"},
 		observe: func(ctx context.Context) (effect.State, error) {
-			got, err := h.ask(ctx, observeModuleScript, v, nil)
+			got, err := h.look(ctx, observeModuleScript, v)
 			loaded, persistent := got.get("loaded") != "", got.get("persistent") != ""
 			return effect.State{Exists: loaded || persistent, Attrs: map[string]any{"name": a.Name, "loaded": loaded, "persistent": persistent}}, err
 		},

@@ -101,7 +101,7 @@ type installed struct {
 
 func (h *Host) observePackages(ctx context.Context, names []string) (installed, error) {
 	in := installed{version: make(map[string]string), held: make(map[string]bool)}
-	got, err := h.ask(ctx, observePackageScript, vars{"names": strings.Join(names, " ")}, nil)
+	got, err := h.look(ctx, observePackageScript, vars{"names": strings.Join(names, " ")})
 	if err != nil {
 		return in, err
 	}

@@ -43,7 +43,7 @@ func read(ctx context.Context, h *Host, a readArgs) (any, error) {
 		return nil, err
 	}
 	return effect.Read(ctx, h.query("file", a.Path), func(ctx context.Context) (any, error) {
-		got, err := h.ask(ctx, readScript, vars{"p": a.Path, "limit": strconv.Itoa(readLimit)}, nil)
+		got, err := h.look(ctx, readScript, vars{"p": a.Path, "limit": strconv.Itoa(readLimit)})
 		if err != nil {
 			return nil, err
 		}

@@ -171,7 +171,7 @@ func (a *runArgs) title() string {
 func (h *Host) runNeeded(ctx context.Context, a runArgs) (effect.State, error) {
 	done := effect.State{Exists: true, Attrs: runAttrs(client.Result{})}
 	if a.Creates != "" {
-		got, err := h.ask(ctx, `if [ -e "$p" ] || [ -L "$p" ]; then echo 'there yes'; else echo 'there no'; fi`+"\n", vars{"p": a.Creates}, nil)
+		got, err := h.look(ctx, `if [ -e "$p" ] || [ -L "$p" ]; then echo 'there yes'; else echo 'there no'; fi`+"\n", vars{"p": a.Creates})
 		if err != nil {
 			return effect.State{}, err
 		}

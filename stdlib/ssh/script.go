@@ -5,7 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,19 +48,40 @@ func scriptKind(code int) (fault.Kind, bool) {
 	return "", false
 }
 
-// ask runs a script of this package and returns its answer. It is one round
-// trip. The script gets the variables, and stdin if it isn't nil.
+// ask runs a script of this package, which may change something, and returns
+// its answer. It is one round trip. The script gets the variables, and stdin
+// if it isn't nil.
 func (h *Host) ask(ctx context.Context, script string, v vars, stdin io.Reader) (answer, error) {
-	var b strings.Builder
-	names := make([]string, 0, len(v))
-	for name := range v {
-		names = append(names, name)
+	cmd := question(script, v)
+	cmd.Stdin = stdin
+	res, err := h.exec(ctx, "", cmd)
+	return h.answered(res, err)
+}
+
+// look runs a script of this package that changes nothing, and returns its
+// answer.
+func (h *Host) look(ctx context.Context, script string, v vars) (answer, error) {
+	c, err := h.pool.client(h)
+	if err != nil {
+		return answer{}, err
 	}
-	sort.Strings(names)
-	for _, name := range names {
+	cmd := question(script, v)
+	cmd.As = h.become("")
+	res, err := c.Look(ctx, cmd)
+	return h.answered(res, err)
+}
+
+func question(script string, v vars) client.Command {
+	var b strings.Builder
+	b.WriteString(prelude)
+	for _, name := range slices.Sorted(maps.Keys(v)) {
 		b.WriteString(name + "=" + client.Quote(v[name]) + "\n")
 	}
-	res, err := h.exec(ctx, "", client.Command{Script: prelude + b.String() + script, Env: map[string]string{"LC_ALL": "C"}, Stdin: stdin})
+	b.WriteString(script)
+	return client.Command{Script: b.String(), Env: map[string]string{"LC_ALL": "C"}}
+}
+
+func (h *Host) answered(res client.Result, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}

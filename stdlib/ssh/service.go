@@ -114,7 +114,7 @@ func serviceVars(fn, name string) (vars, error) {
 }
 
 func (h *Host) observeService(ctx context.Context, v vars) (effect.State, error) {
-	got, err := h.ask(ctx, observeServiceScript, vars{"u": v["u"], "stamps": v["stamps"]}, nil)
+	got, err := h.look(ctx, observeServiceScript, vars{"u": v["u"], "stamps": v["stamps"]})
 	if err != nil {
 		return effect.State{}, err
 	}

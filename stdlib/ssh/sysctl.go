@@ -86,7 +86,7 @@ func plainValue(fn string, x any) (string, error) {
 }
 
 func (h *Host) observeSysctl(ctx context.Context, v vars) (effect.State, error) {
-	got, err := h.ask(ctx, observeSysctlScript, vars{"k": v["k"], "f": v["f"]}, nil)
+	got, err := h.look(ctx, observeSysctlScript, vars{"k": v["k"], "f": v["f"]})
 	if err != nil {
 		return effect.State{}, err
 	}

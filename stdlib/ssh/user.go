@@ -81,8 +81,12 @@ func checkUser(fn, name string) error {
 	return nil
 }
 
-func (h *Host) observeUser(ctx context.Context, script string, v vars) (effect.State, error) {
-	got, err := h.ask(ctx, script, v, nil)
+func (h *Host) observeUser(ctx context.Context, name string) (effect.State, error) {
+	return userState(h.look(ctx, observeUserScript, vars{"n": name}))
+}
+
+// userState reads the answer of observeUserScript.
+func userState(got answer, err error) (effect.State, error) {
 	if err != nil {
 		return effect.State{}, err
 	}
@@ -124,7 +128,7 @@ func ensureUser(ctx context.Context, h *Host, a userArgs) (any, error) {
 	}
 	return (&act{host: h, kind: "user", name: a.Name, lock: "users", reach: h.homeOf(a.Name, a.Home),
 		observe: func(ctx context.Context) (effect.State, error) {
-			return h.observeUser(ctx, observeUserScript, vars{"n": a.Name})
+			return h.observeUser(ctx, a.Name)
 		},
 		diff: func(s effect.State) (effect.Change, error) {
 			fields := effect.Compare(want, s.Attrs)
@@ -162,7 +166,7 @@ func ensureUser(ctx context.Context, h *Host, a userArgs) (any, error) {
 			if a.System {
 				v["system"] = "yes"
 			}
-			return h.observeUser(ctx, applyUserScript, v)
+			return userState(h.ask(ctx, applyUserScript, v, nil))
 		},
 	}).do(ctx)
 }
@@ -187,7 +191,7 @@ func getUser(ctx context.Context, h *Host, a userNameArgs) (any, error) {
 	q := h.query("user", a.Name)
 	q.Absent = true
 	return effect.Read(ctx, q, func(ctx context.Context) (effect.State, error) {
-		s, err := h.observeUser(ctx, observeUserScript, vars{"n": a.Name})
+		s, err := h.observeUser(ctx, a.Name)
 		if err == nil && !s.Exists {
 			err = fault.New(fault.NotFound, "no such user")
 		}
@@ -205,7 +209,7 @@ func deleteUser(ctx context.Context, h *Host, a userNameArgs) (any, error) {
 	}
 	_, err := effect.Do(ctx, &act{host: h, kind: "user", name: a.Name, removes: true, lock: "users", reach: h.homeOf(a.Name, ""),
 		observe: func(ctx context.Context) (effect.State, error) {
-			return h.observeUser(ctx, observeUserScript, vars{"n": a.Name})
+			return h.observeUser(ctx, a.Name)
 		},
 		diff: removal,
 		apply: func(ctx context.Context, _ effect.Change) (effect.State, error) {

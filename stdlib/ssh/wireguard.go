@@ -112,7 +112,7 @@ type wireguardState struct {
 }
 
 func (h *Host) observeWireguard(ctx context.Context, name string) (wireguardState, error) {
-	got, err := h.ask(ctx, observeWireguardScript, vars{"i": name}, nil)
+	got, err := h.look(ctx, observeWireguardScript, vars{"i": name})
 	if err != nil {
 		return wireguardState{}, err
 	}

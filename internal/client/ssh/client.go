@@ -30,6 +30,9 @@ type Client struct {
 	live    *conn
 	attempt *attempt
 	dials   int
+	shells  []*shell
+	// noShells: the server allows so few sessions that commands need them all.
+	noShells bool
 }
 
 // An attempt is a connection being made, for all who wait for it.
@@ -136,6 +139,9 @@ func (c *Client) session(ctx context.Context) (*ssh.Session, *conn, error) {
 		var refused *ssh.OpenChannelError
 		if errors.As(err, &refused) {
 			refusals++
+			if c.freeShell() {
+				continue
+			}
 			if err := c.waitForPlace(ctx, refusals, refused); err != nil {
 				return nil, nil, err
 			}

@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -84,14 +85,7 @@ func isUserName(s string) bool {
 func (c *Command) program(mark string) string {
 	var b strings.Builder
 	b.WriteString("printf '%s %s\\n' " + mark + " \"$$\"\n")
-	keys := make([]string, 0, len(c.Env))
-	for k := range c.Env {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		b.WriteString("export " + k + "=" + Quote(c.Env[k]) + "\n")
-	}
+	c.exports(&b)
 	if c.Dir != "" {
 		dir := c.Dir
 		if !strings.HasPrefix(dir, "/") {
@@ -118,6 +112,13 @@ func (c *Command) program(mark string) string {
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// exports writes the environment.
+func (c *Command) exports(b *strings.Builder) {
+	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
+		b.WriteString("export " + k + "=" + Quote(c.Env[k]) + "\n")
+	}
 }
 
 // line returns the remote command line, which only ever holds constants, the

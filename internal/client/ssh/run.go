@@ -138,7 +138,7 @@ func (r *running) wait(ctx context.Context, ended <-chan error) (Result, error) 
 	case <-r.full:
 		r.kill(ended)
 		return Result{Stdout: r.stdout.bytes(), Stderr: r.stderr.bytes(), ExitCode: -1},
-			fault.Hinted(fault.Limit, "send the output to a file on the host, or raise the limit", "the command wrote more than %d bytes", r.stdout.limit)
+			tooMuch(r.stdout.limit)
 	}
 }
 
@@ -163,7 +163,7 @@ func (r *running) result(err error) (Result, error) {
 	}
 	select {
 	case <-r.full:
-		return res, fault.Hinted(fault.Limit, "send the output to a file on the host, or raise the limit", "the command wrote more than %d bytes", r.stdout.limit)
+		return res, tooMuch(r.stdout.limit)
 	default:
 	}
 	return res, nil

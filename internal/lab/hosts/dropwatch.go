@@ -13,12 +13,43 @@ import (
 // A dropWatch looks for a drop that a program of a session falls under. What a
 // script does isn't told by the command line, if it comes by the standard input.
 type dropWatch struct {
-	s     *session
-	login int // the parent of the shell that runs the command line
+	s       *session
+	command string // the command line
+	login   int    // the parent of the shell that runs the command line
 
 	mu   sync.Mutex
-	met  map[string]bool // ids of the faults that decided on this session
+	met  map[string]bool // ids of the faults that decided on this command
 	drop *Drop
+	hit  *Drop // the drop that all of a block falls under, while it runs
+}
+
+// block is called with each script that a shell is given by and by.
+func (w *dropWatch) block(*machine.Proc) (ended func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	nothing := func() {}
+	if w.drop != nil {
+		return nothing
+	}
+	w.met = make(map[string]bool)
+	d := w.s.host.takeDrop(w.command, w.met)
+	if d == nil {
+		return nothing
+	}
+	w.drop = d
+	if d.When == BeforeEffect {
+		w.kill(d)
+		return nothing
+	}
+	w.hit = d
+	return func() { w.kill(d) } // unless its output did so
+}
+
+// inBlock returns the drop that what runs falls under as a whole, or nil.
+func (w *dropWatch) inBlock() *Drop {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hit
 }
 
 // begins is called with each program that the session starts.

@@ -139,8 +139,14 @@ func (s *session) run() {
 // exec runs a command line by the user's shell, or the shell on the channel's input.
 func (s *session) exec(command string) {
 	h := s.host
-	w := &dropWatch{s: s, met: make(map[string]bool)}
-	drop := h.takeDrop(command, w.met)
+	w := &dropWatch{s: s, command: command, met: make(map[string]bool)}
+	// A shell that is given its scripts by and by may be given many: each is a
+	// command.
+	streams := s.kind == "shell" || strings.HasSuffix(command, "sh -s")
+	var drop *Drop
+	if !streams {
+		drop = h.takeDrop(command, w.met)
+	}
 	if drop != nil && drop.When == BeforeEffect {
 		s.drop(drop)
 		return
@@ -158,7 +164,7 @@ func (s *session) exec(command string) {
 		_, _ = io.Copy(feed, s.ch) // ends when either side is closed
 		feed.Close()
 	})
-	out, errOut := &output{w: s.ch, s: s, drop: drop}, &output{w: s.ch.Stderr(), s: s, drop: drop}
+	out, errOut := &output{w: s.ch, s: s, drop: drop, block: w.inBlock}, &output{w: s.ch.Stderr(), s: s, drop: drop, block: w.inBlock}
 	env := u.Environ()
 	for k, v := range s.env {
 		env[k] = v
@@ -178,6 +184,9 @@ func (s *session) exec(command string) {
 	if drop == nil {
 		w.login = login.PID
 		ctx = machine.WithWatch(ctx, w.begins)
+		if streams {
+			ctx = machine.WithBlocks(ctx, w.block)
+		}
 	}
 	code, err := login.Run(ctx, machine.Cmd{Args: args, Env: env, Stdin: in, Stdout: out, Stderr: errOut})
 	if err != nil {
@@ -226,6 +235,8 @@ type output struct {
 	w    io.Writer
 	s    *session
 	drop *Drop
+
+	block func() *Drop // that of what a shell runs now
 }
 
 // drop breaks the connection, which both outputs and the end of a command may ask for.
@@ -239,11 +250,15 @@ func (s *session) drop(d *Drop) {
 }
 
 func (o *output) Write(b []byte) (int, error) {
-	if o.drop != nil && o.drop.When == OnOutput {
-		o.s.drop(o.drop)
+	drop := o.drop
+	if drop == nil {
+		drop = o.block()
+	}
+	if drop != nil && drop.When == OnOutput {
+		o.s.drop(drop)
 		return 0, syscall.EPIPE
 	}
-	if o.drop != nil {
+	if drop != nil {
 		return len(b), nil
 	}
 	n, err := o.w.Write(b)

@@ -156,6 +156,15 @@ func WithWatch(ctx context.Context, w Watch) context.Context {
 	return context.WithValue(ctx, watchKey{}, w)
 }
 
+type blockKey struct{}
+
+// WithBlocks returns a context in which w is called with a shell that is given
+// its script by and by, on its standard input, before each block in parentheses
+// that isn't part of another.
+func WithBlocks(ctx context.Context, w Watch) context.Context {
+	return context.WithValue(ctx, blockKey{}, w)
+}
+
 // run is the life of a process.
 func (m *Machine) run(ctx context.Context, p *Proc, prog Program, started func(*Proc)) int {
 	ctx, p.cancel = context.WithCancelCause(ctx)

@@ -246,7 +246,9 @@ func (sh *shell) interact(ctx context.Context) int {
 		}
 		for _, stmt := range stmts {
 			sh.look(stmt)
+			ended := sh.block(ctx, stmt)
 			code = sh.run(ctx, stmt)
+			ended()
 			if sh.runner.Exited() {
 				sh.linger(ctx)
 				return code
@@ -256,6 +258,15 @@ func (sh *shell) interact(ctx context.Context) int {
 	sh.run(ctx, &syntax.File{Name: sh.title}) // the EXIT trap
 	sh.linger(ctx)
 	return code
+}
+
+// block tells who watches blocks of one.
+func (sh *shell) block(ctx context.Context, stmt *syntax.Stmt) (ended func()) {
+	watch, watched := ctx.Value(blockKey{}).(Watch)
+	if _, ok := stmt.Cmd.(*syntax.Subshell); ok && watched {
+		return watch(sh.p)
+	}
+	return func() {}
 }
 
 func (sh *shell) syntaxError(err error) int {
