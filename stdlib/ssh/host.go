@@ -15,17 +15,18 @@ import (
 // A Host is one host of a recipe. In a plan its address or keys may not be
 // known yet; then nothing is dialled.
 type Host struct {
-	pool       *Pool
-	address    effect.Text
-	port       int
-	user       string
-	key        effect.Text
-	passphrase effect.Text
-	hostKey    []effect.Text
-	jump       *Host
-	sudo       bool
-	name       string // empty if neither it nor the address is known
-	timeout    time.Duration
+	pool        *Pool
+	address     effect.Text
+	port        int
+	user        string
+	key         effect.Text
+	passphrase  effect.Text
+	certificate effect.Text
+	hostKey     []effect.Text
+	jump        *Host
+	sudo        bool
+	name        string // empty if neither it nor the address is known
+	timeout     time.Duration
 }
 
 var _ effect.Dialer = (*Host)(nil)
@@ -36,6 +37,7 @@ type hostArgs struct {
 	Key            effect.Text   `star:"key,required" doc:"Private key of the user: a secret or a text, in PEM or OpenSSH form (ed25519, RSA or ECDSA)."`
 	HostKey        effect.Data   `star:"host_key,required" doc:"The host's public key, or a list of keys: \"ssh-ed25519 AAAA...\" as its console or known_hosts shows it. No other key is accepted."`
 	Passphrase     effect.Text   `star:"passphrase" doc:"Passphrase of the private key, if it is encrypted."`
+	Certificate    effect.Text   `star:"certificate" doc:"OpenSSH certificate of the user's key, for hosts that trust an authority: what the file that ends in -cert.pub holds. The key alone isn't offered then."`
 	Port           int           `star:"port" doc:"TCP port."`
 	Jump           *Host         `star:"jump" type:"ssh.host" doc:"Host through which this one is reached. Jump hosts may have jump hosts."`
 	Sudo           bool          `star:"sudo" doc:"Do everything as root by sudo, which must not ask for a password."`
@@ -76,7 +78,7 @@ func hostType() *builtin.Type {
 }
 
 func newHost(_ context.Context, p *Pool, a hostArgs) (any, error) {
-	h := &Host{pool: p, address: a.Address, port: a.Port, user: a.User, key: a.Key, passphrase: a.Passphrase,
+	h := &Host{pool: p, address: a.Address, port: a.Port, user: a.User, key: a.Key, passphrase: a.Passphrase, certificate: a.Certificate,
 		jump: a.Jump, sudo: a.Sudo, name: a.Name, timeout: a.ConnectTimeout}
 	keys, ok := a.HostKey.V.([]any)
 	if !ok {
@@ -123,7 +125,7 @@ func (h *Host) hostKeyLines() []string {
 
 // Known reports whether everything that connecting needs is known.
 func (h *Host) Known() bool {
-	known := h.address.Known() && h.key.Known() && h.passphrase.Known() && (h.jump == nil || h.jump.Known())
+	known := h.address.Known() && h.key.Known() && h.passphrase.Known() && h.certificate.Known() && (h.jump == nil || h.jump.Known())
 	for _, k := range h.hostKey {
 		known = known && k.Known()
 	}

@@ -84,7 +84,7 @@ func (p *Pool) client(h *Host) (*client.Client, error) {
 		return c, nil
 	}
 	c, err := client.New(client.Config{
-		Name: h.name, Address: h.address.Reveal(), Port: h.port, User: h.user, Key: h.key.Reveal(), Passphrase: h.passphrase.Reveal(),
+		Name: h.name, Address: h.address.Reveal(), Port: h.port, User: h.user, Key: h.key.Reveal(), Passphrase: h.passphrase.Reveal(), Certificate: h.certificate.Reveal(),
 		HostKeys: h.hostKeyLines(), Jump: jump, Timeout: h.timeout,
 		Keepalive: p.cfg.Keepalive, Silence: p.cfg.Silence, Grace: p.cfg.Grace, MaxSessions: p.cfg.MaxSessions,
 	})
@@ -98,7 +98,7 @@ func (p *Pool) client(h *Host) (*client.Client, error) {
 // id identifies the connection that h needs. It is a digest, since keys are
 // part of it.
 func (h *Host) id() string {
-	parts := []any{h.address.Reveal(), h.port, h.user, h.key.Reveal(), h.passphrase.Reveal(), h.hostKeyLines()}
+	parts := []any{h.address.Reveal(), h.port, h.user, h.key.Reveal(), h.passphrase.Reveal(), h.certificate.Reveal(), h.hostKeyLines()}
 	if h.jump != nil {
 		parts = append(parts, h.jump.id())
 	}

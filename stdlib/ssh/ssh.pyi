@@ -348,7 +348,7 @@ class Host:
         ...
 
 
-def host(address: str, user: str, key: str, host_key: Any, *, passphrase: str = None, port: int = 22, jump: Any = None, sudo: bool = False, name: str = "", connect_timeout: str = "10s") -> "ssh.host":
+def host(address: str, user: str, key: str, host_key: Any, *, passphrase: str = None, certificate: str = None, port: int = 22, jump: Any = None, sudo: bool = False, name: str = "", connect_timeout: str = "10s") -> "ssh.host":
     """Name a host. The connection is made at its first use and shared by all steps of the run.
     
     Args:
@@ -357,6 +357,7 @@ def host(address: str, user: str, key: str, host_key: Any, *, passphrase: str = 
       key: Private key of the user: a secret or a text, in PEM or OpenSSH form (ed25519, RSA or ECDSA).
       host_key: The host's public key, or a list of keys: "ssh-ed25519 AAAA..." as its console or known_hosts shows it. No other key is accepted.
       passphrase: Passphrase of the private key, if it is encrypted.
+      certificate: OpenSSH certificate of the user's key, for hosts that trust an authority: what the file that ends in -cert.pub holds. The key alone isn't offered then.
       port: TCP port.
       jump: Host through which this one is reached. Jump hosts may have jump hosts.
       sudo: Do everything as root by sudo, which must not ask for a password.

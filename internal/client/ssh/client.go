@@ -19,6 +19,7 @@ import (
 type Client struct {
 	cfg      Config
 	key      ssh.Signer
+	cert     *ssh.Certificate // of key; nil means none
 	hostKeys []ssh.PublicKey
 	gate     *gate
 
@@ -54,7 +55,13 @@ func New(cfg Config) (*Client, error) {
 	if c.hostKeys, err = parseHostKeys(&c.cfg); err != nil {
 		return nil, err
 	}
+	if c.cert, err = cfg.certificate(); err != nil {
+		return nil, err
+	}
 	if c.key, err = cfg.signer(); err != nil {
+		return nil, err
+	}
+	if c.key, err = cfg.certified(c.key, c.cert); err != nil {
 		return nil, err
 	}
 	c.ctx, c.stop = context.WithCancelCause(context.Background())

@@ -16,14 +16,17 @@ import (
 
 // A Config says how a host is reached.
 type Config struct {
-	Name       string   // for messages; empty means Address
-	Address    string   // host name or IP address, as the last leg sees it
-	Port       int      // 0 means 22
-	User       string   //
-	Key        string   // private key: PEM or OpenSSH form; ed25519, RSA or ECDSA
-	Passphrase string   // of Key, if it is encrypted
-	HostKeys   []string // at least one key of the host: "ssh-ed25519 AAAA...", or known_hosts lines
-	Jump       *Client  // the host through which this one is reached; nil means directly
+	Name       string // for messages; empty means Address
+	Address    string // host name or IP address, as the last leg sees it
+	Port       int    // 0 means 22
+	User       string //
+	Key        string // private key: PEM or OpenSSH form; ed25519, RSA or ECDSA
+	Passphrase string // of Key, if it is encrypted
+	// Certificate is of Key, if hosts trust an authority: "ssh-ed25519-cert-v01@openssh.com AAAA...".
+	// Key alone isn't offered then.
+	Certificate string
+	HostKeys    []string // at least one key of the host: "ssh-ed25519 AAAA...", or known_hosts lines
+	Jump        *Client  // the host through which this one is reached; nil means directly
 
 	// Timeout bounds each phase of connecting: the transport, the server's
 	// first answer, the key exchange with authentication. 0 means 10 s.
@@ -40,6 +43,8 @@ type Config struct {
 	// MaxSessions bounds the commands that run at the same time; further ones
 	// wait. A server that allows fewer is found out. 0 means 8.
 	MaxSessions int
+	// Now is the time that certificates must hold at; nil means time.Now.
+	Now func() time.Time
 }
 
 func (c *Config) defaults() {
@@ -56,6 +61,9 @@ func (c *Config) defaults() {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	if c.MaxSessions <= 0 {
 		c.MaxSessions = 8

@@ -18,6 +18,9 @@ import (
 // dial makes a connection: transport, first answer, key exchange and
 // authentication, each within the host's timeout.
 func (c *Client) dial(ctx context.Context) (*conn, error) {
+	if err := c.userCertificateError(); err != nil {
+		return nil, c.leg(err)
+	}
 	raw, err := c.dialTransport(ctx)
 	if err != nil {
 		return nil, err
@@ -151,6 +154,8 @@ func (c *Client) handshakeError(w *wire, verdict, err error) error {
 		return c.leg(&fault.Error{Kind: fault.Failed, Err: err, Hint: "the host's SSH server is too old or too restricted"})
 	case w.isForeign():
 		return c.leg(foreign(w))
+	case strings.Contains(err.Error(), "unable to authenticate") && c.cert != nil:
+		return c.leg(c.refusedCertificate())
 	case strings.Contains(err.Error(), "unable to authenticate"):
 		return c.leg(fault.Hinted(fault.Denied, "is the user right, and is the key in its authorized_keys?",
 			"the host refuses user %q with key %s", c.cfg.User, ssh.FingerprintSHA256(c.key.PublicKey())))

@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -56,6 +57,30 @@ func NewKey(t testing.TB, typ KeyType, passphrase string) Key {
 	}
 	return Key{Private: string(pem.EncodeToMemory(block)), Signer: signer,
 		Public: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))}
+}
+
+// Certify signs a public key as an authority, and returns the certificate in
+// the form of a line of authorized_keys. It is valid from an hour before now
+// until an hour after; edit may change that and all else.
+func (k Key) Certify(t testing.TB, public string, kind uint32, edit func(*ssh.Certificate), principals ...string) string {
+	t.Helper()
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(public))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	cert := &ssh.Certificate{Key: key, CertType: kind, KeyId: "of a test", ValidPrincipals: principals,
+		ValidAfter: uint64(now.Add(-time.Hour).Unix()), ValidBefore: uint64(now.Add(time.Hour).Unix())}
+	if kind == ssh.UserCert {
+		cert.Permissions.Extensions = map[string]string{"permit-pty": "", "permit-port-forwarding": ""}
+	}
+	if edit != nil {
+		edit(cert)
+	}
+	if err := cert.SignCert(rand.Reader, k.Signer); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(cert)))
 }
 
 func generate(typ KeyType) (crypto.Signer, error) {
