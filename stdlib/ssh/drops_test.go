@@ -24,11 +24,14 @@ func configure() []string {
 		`conf = gw.file.ensure("/etc/nftables.conf", content = "flush ruleset\ntable inet gsrun {\n}\n", validate = "nft -c -f %s")`,
 		`gw.service.ensure("nftables", reload_on = [conf])`,
 		`gw.line.ensure("/etc/shared", "a line", create = True)`,
+		`gw.block.ensure("/etc/shared", "a block", create = True)`,
+		`gw.link.ensure("/srv/shared", "/etc/shared")`,
+		`gw.group.ensure("media", gid = 2000)`,
 		`gw.user.ensure("deploy", groups = ["adm"], shell = "/bin/sh")`,
 		`gw.authorized_key.ensure("deploy", "` + publicKey + ` ops")`,
 		`gw.wireguard.ensure("wg0", address = "10.99.0.1/24", listen_port = 51820, peers = [])`,
 		`gw.run(["touch", "/srv/done"], creates = "/srv/done")`,
-		`assert.eq(gw.read("/etc/shared"), "a line\n")`,
+		`assert.eq(gw.read("/etc/shared"), "a line\n# BEGIN gsrun\na block\n# END gsrun\n")`,
 	}
 }
 

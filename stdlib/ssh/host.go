@@ -72,7 +72,11 @@ func hostType() *builtin.Type {
 			{Name: "port", Type: "int", Doc: "TCP port."},
 			{Name: "name", Type: "str", Doc: "Name, or the address."},
 		},
-		Nouns:   []builtin.Noun{fileNoun(), directoryNoun(), lineNoun(), packageNoun(), serviceNoun(), sysctlNoun(), kernelModuleNoun(), userNoun(), authorizedKeyNoun(), wireguardNoun()},
+		Nouns: []builtin.Noun{
+			fileNoun(), directoryNoun(), linkNoun(), lineNoun(), blockNoun(),
+			packageNoun(), serviceNoun(), sysctlNoun(), kernelModuleNoun(),
+			userNoun(), groupNoun(), authorizedKeyNoun(), wireguardNoun(),
+		},
 		Methods: []builtin.Func{runFunc(), waitFunc(), factsFunc(), connectsFunc(), readFunc()},
 	}
 }

@@ -55,6 +55,7 @@ type edit struct {
 	create   *wantedFile // what a file that isn't there is like; nil means that it must be there
 	validate string
 	secret   bool
+	check    func(old string) error // what is wrong with the file as it is; may be nil
 	text     func(old string) string
 }
 
@@ -95,16 +96,20 @@ func deleteLine(ctx context.Context, h *Host, a deleteLineArgs) (any, error) {
 		}
 		return kept.String()
 	}}
+	return nil, e.remove(ctx)
+}
+
+// remove does an edit that has nothing to do where there is no file.
+func (e *edit) remove(ctx context.Context) error {
 	op := e.act()
-	edits := op.diff
 	op.diff = func(s effect.State) (effect.Change, error) {
 		if !s.Exists {
 			return effect.Unchanged(), nil
 		}
-		return edits(s)
+		return e.diff(s)
 	}
-	_, err = op.do(ctx)
-	return nil, err
+	_, err := op.do(ctx)
+	return err
 }
 
 func checkLine(fn, path, line, match string) (*regexp.Regexp, error) {
@@ -178,6 +183,11 @@ func (e *edit) observe(ctx context.Context) (effect.State, error) {
 	}
 	if s.Raw.(fileRaw).text == nil {
 		return s, fault.New(fault.Limit, "%s has more than %d bytes, or isn't text", e.path, diffLimit)
+	}
+	if e.check != nil {
+		if err := e.check(*s.Raw.(fileRaw).text); err != nil {
+			return s, err
+		}
 	}
 	if e.secret {
 		hideDigest(ctx, s)

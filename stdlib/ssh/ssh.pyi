@@ -79,6 +79,38 @@ class Host:
             Returns: None"""
             ...
 
+    class link:
+        """A symbolic link on the host"""
+
+        def ensure(self, path: str, target: str, *, force: bool = False) -> "object with path and target":
+            """Make a path be a symbolic link to this target. Another link is replaced in one step, and so is a file if `force` is given; a folder never is.
+            
+            Args:
+              path: Absolute path of the link. Its folder must exist.
+              target: What it points to, as it is written into the link; it needn't exist.
+              force: Replace a file that stands there; it is lost.
+            
+            Returns: object with path and target"""
+            ...
+
+        def get(self, path: str) -> "object with path and target; None if there is nothing":
+            """Read a symbolic link.
+            
+            Args:
+              path: Absolute path.
+            
+            Returns: object with path and target; None if there is nothing"""
+            ...
+
+        def delete(self, path: str) -> "None":
+            """Make a symbolic link not be there. What it points to stays; a file or folder in its place is refused.
+            
+            Args:
+              path: Absolute path.
+            
+            Returns: None"""
+            ...
+
     class line:
         """A line in a text file on the host"""
 
@@ -102,6 +134,39 @@ class Host:
               path: Absolute path of a text file of at most 128 KiB.
               line: The line; every one that equals it is removed.
               match: Regular expression (RE2), instead of line; every line that it matches is removed.
+              validate: Shell command that must succeed before the file is replaced, with %s, unquoted, for the new file.
+            
+            Returns: None"""
+            ...
+
+    class block:
+        """Some lines between two markers in a text file on the host"""
+
+        def ensure(self, path: str, content: str, *, begin: str = "# BEGIN gsrun", end: str = "# END gsrun", after: str = "", create: bool = False, mode: str = "0644", owner: str = "", group: str = "", validate: str = "") -> "object that describes the file, as file.ensure returns it":
+            """Make a file have these lines between these markers. The rest of the file, its mode and its owner stay. A file that somebody else changes meanwhile is read anew.
+            
+            Args:
+              path: Absolute path of a text file of at most 128 KiB.
+              content: The lines between the markers; they may be secret.
+              begin: Line above the block. Each block of a file needs markers of its own.
+              end: Line below the block.
+              after: Regular expression (RE2). A new block is put below the last line that it matches; where none does, and by default, at the end. A block that is there stays in its place.
+              create: Make the file, if it isn't there.
+              mode: Permissions of a file that is made, in octal.
+              owner: Owner of a file that is made. None means the user that works on the host: root with sudo.
+              group: Group of a file that is made. None means the owner's.
+              validate: Shell command that must succeed before the file is replaced, with %s, unquoted, for the new file.
+            
+            Returns: object that describes the file, as file.ensure returns it"""
+            ...
+
+        def delete(self, path: str, *, begin: str = "# BEGIN gsrun", end: str = "# END gsrun", validate: str = "") -> "None":
+            """Make a file not have such a block, nor its markers. A file that isn't there has none.
+            
+            Args:
+              path: Absolute path of a text file of at most 128 KiB.
+              begin: Line above the block.
+              end: Line below the block.
               validate: Shell command that must succeed before the file is replaced, with %s, unquoted, for the new file.
             
             Returns: None"""
@@ -238,6 +303,38 @@ class Host:
             
             Args:
               name: Login name.
+            
+            Returns: None"""
+            ...
+
+    class group:
+        """A group of users of the host"""
+
+        def ensure(self, name: str, *, gid: int = 0, system: bool = False) -> "object with name and gid":
+            """Make a group be there. Its members aren't touched: see host.user.ensure. Another number changes only the group: files keep theirs.
+            
+            Args:
+              name: Name of the group.
+              gid: Number of the group, from 1. None means the host's choice for a new group, and isn't compared.
+              system: Take a system group's number, if it is new and gid isn't given.
+            
+            Returns: object with name and gid"""
+            ...
+
+        def get(self, name: str) -> "object with name and gid; None if there is no such group":
+            """Read a group.
+            
+            Args:
+              name: Name of the group.
+            
+            Returns: object with name and gid; None if there is no such group"""
+            ...
+
+        def delete(self, name: str) -> "None":
+            """Make a group not be there. The own group of a user is refused by the host.
+            
+            Args:
+              name: Name of the group.
             
             Returns: None"""
             ...

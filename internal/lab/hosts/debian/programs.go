@@ -37,7 +37,7 @@ func (s *System) programs() map[string]machine.Program {
 	return map[string]machine.Program{
 		"systemctl": s.systemctl, "journalctl": s.journalctl, "reboot": s.reboot, "poweroff": s.reboot, "halt": s.reboot, "shutdown": s.reboot,
 		"id": s.id, "whoami": s.whoami, "groups": s.groupsProgram, "getent": s.getent, "useradd": s.useradd, "adduser": s.useradd, "usermod": s.usermod,
-		"userdel": s.userdel, "deluser": s.userdel, "groupdel": s.userdel, "groupadd": s.groupadd, "addgroup": s.groupadd, "groupmod": quiet,
+		"userdel": s.userdel, "deluser": s.userdel, "groupdel": s.userdel, "groupadd": s.groupadd, "addgroup": s.groupadd, "groupmod": s.groupmod,
 		"chpasswd": s.chpasswd, "passwd": quiet, "chsh": quiet, "sudo": s.sudo, "su": s.su, "runuser": s.su, "visudo": s.visudo,
 		"uname": s.uname, "hostname": s.hostnameProgram, "hostnamectl": s.hostnamectl, "timedatectl": s.timedatectl, "systemd-detect-virt": s.detectVirt,
 		"cloud-init": s.cloudInitProgram, "sysctl": s.sysctl, "modprobe": s.modprobe, "rmmod": quiet, "insmod": quiet, "lsmod": s.lsmod, "swapoff": s.swapoff, "swapon": s.swapon,

@@ -209,6 +209,47 @@ func (s *System) groupadd(_ context.Context, p *machine.Proc) int {
 	return 0
 }
 
+// groupmod changes the number of a group, and of the users whose own it is.
+func (s *System) groupmod(_ context.Context, p *machine.Proc) int {
+	o := p.Options("g|gid:")
+	if o == nil || len(o.Args) != 1 {
+		return 2
+	}
+	if p.Cred.UID != 0 {
+		return p.Fail(10, "Permission denied.\n%s: cannot lock /etc/group; try again later.", p.Name())
+	}
+	name, gid := o.Args[0], o.Get("g")
+	old, ok := s.LookupGroup(name)
+	if !ok {
+		return p.Fail(6, "group '%s' does not exist", name)
+	}
+	if _, err := strconv.ParseUint(gid, 10, 31); err != nil {
+		return p.Fail(3, "invalid group ID '%s'", gid)
+	}
+	if other, ok := s.LookupGroup(gid); ok && other.Name != name {
+		return p.Fail(4, "GID '%s' already exists", gid)
+	}
+	number := func(field int, is func(f []string) bool) func([]string) []string {
+		return func(all []string) []string {
+			for i, line := range all {
+				if f := strings.Split(line, ":"); len(f) > field && is(f) {
+					f[field] = gid
+					all[i] = strings.Join(f, ":")
+				}
+			}
+			return all
+		}
+	}
+	err := s.edit("/etc/passwd", number(3, func(f []string) bool { return f[3] == strconv.Itoa(old.GID) }))
+	if err == nil {
+		err = s.edit("/etc/group", number(2, func(f []string) bool { return f[0] == name }))
+	}
+	if err != nil {
+		return p.Fail(10, "cannot open /etc/group: %s", machine.Strerror(err))
+	}
+	return 0
+}
+
 func (s *System) usermod(_ context.Context, p *machine.Proc) int {
 	o := p.Options("a|append G|groups: s|shell: d|home: m|move-home c|comment: L|lock U|unlock g|gid: u|uid: p|password: e: l:")
 	if o == nil || len(o.Args) != 1 {
@@ -284,8 +325,14 @@ func (s *System) userdel(_ context.Context, p *machine.Proc) int {
 		})
 	}
 	if path.Base(p.Args[0]) == "groupdel" {
-		if _, ok := s.LookupGroup(name); !ok {
+		g, ok := s.LookupGroup(name)
+		if !ok {
 			return p.Fail(6, "group '%s' does not exist", name)
+		}
+		for _, u := range s.Users() {
+			if u.Cred.GID == g.GID {
+				return p.Fail(8, "cannot remove the primary group of user '%s'", u.Name)
+			}
 		}
 		if err := drop("/etc/group"); err != nil {
 			return p.Fail(10, "%s", machine.Strerror(err))
