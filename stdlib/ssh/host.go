@@ -23,6 +23,7 @@ type Host struct {
 	passphrase  effect.Text
 	certificate effect.Text
 	hostKey     []effect.Text
+	knownHosts  effect.Text
 	jump        *Host
 	sudo        bool
 	name        string // empty if neither it nor the address is known
@@ -35,7 +36,8 @@ type hostArgs struct {
 	Address        effect.Text   `star:"address,required" doc:"Host name or IP address, as seen from here, or from the jump host if there is one."`
 	User           string        `star:"user,required" doc:"User to log in as."`
 	Key            effect.Text   `star:"key,required" doc:"Private key of the user: a secret or a text, in PEM or OpenSSH form (ed25519, RSA or ECDSA)."`
-	HostKey        effect.Data   `star:"host_key,required" doc:"The host's public key, or a list of keys: \"ssh-ed25519 AAAA...\" as its console or known_hosts shows it. No other key is accepted."`
+	HostKey        effect.Data   `star:"host_key" doc:"The host's public key, or a list of keys: \"ssh-ed25519 AAAA...\" as its console or known_hosts shows it. No other key is accepted. \"@cert-authority *.example.org ssh-ed25519 AAAA...\" trusts the certificates of an authority, for hosts of these names or addresses; \"@revoked * ssh-ed25519 AAAA...\" takes a key back."`
+	KnownHosts     effect.Text   `star:"known_hosts" doc:"Instead of host_key: a text in the form of known_hosts, whose lines for this host count. Names may be hashed."`
 	Passphrase     effect.Text   `star:"passphrase" doc:"Passphrase of the private key, if it is encrypted."`
 	Certificate    effect.Text   `star:"certificate" doc:"OpenSSH certificate of the user's key, for hosts that trust an authority: what the file that ends in -cert.pub holds. The key alone isn't offered then."`
 	Port           int           `star:"port" doc:"TCP port."`
@@ -84,9 +86,15 @@ func hostType() *builtin.Type {
 func newHost(_ context.Context, p *Pool, a hostArgs) (any, error) {
 	h := &Host{pool: p, address: a.Address, port: a.Port, user: a.User, key: a.Key, passphrase: a.Passphrase, certificate: a.Certificate,
 		jump: a.Jump, sudo: a.Sudo, name: a.Name, timeout: a.ConnectTimeout}
+	h.knownHosts = a.KnownHosts
+	if err := a.oneSource(); err != nil {
+		return nil, err
+	}
 	keys, ok := a.HostKey.V.([]any)
 	if !ok {
-		keys = []any{a.HostKey.V}
+		if keys = nil; a.HostKey.V != nil {
+			keys = []any{a.HostKey.V}
+		}
 	}
 	for _, k := range keys {
 		t, err := textOf(k)
@@ -112,6 +120,18 @@ func newHost(_ context.Context, p *Pool, a hostArgs) (any, error) {
 	return h, nil
 }
 
+// oneSource returns an error unless it is said once how the host is recognized.
+func (a *hostArgs) oneSource() error {
+	given := a.HostKey.V != nil
+	switch text := !a.KnownHosts.Known() || !a.KnownHosts.Empty(); {
+	case given && text:
+		return fault.New(fault.Invalid, "ssh.host: both host_key and known_hosts are given, and only one can count")
+	case !given && !text:
+		return fault.Hinted(fault.Invalid, "pass host_key, for example the one that the server printed on its console", "ssh.host: neither host_key nor known_hosts is given, and no key is accepted blindly")
+	}
+	return nil
+}
+
 // textOf returns a string, secret or Unknown of data as a Text.
 func textOf(x any) (effect.Text, error) {
 	var t effect.Text
@@ -129,7 +149,7 @@ func (h *Host) hostKeyLines() []string {
 
 // Known reports whether everything that connecting needs is known.
 func (h *Host) Known() bool {
-	known := h.address.Known() && h.key.Known() && h.passphrase.Known() && h.certificate.Known() && (h.jump == nil || h.jump.Known())
+	known := h.address.Known() && h.key.Known() && h.passphrase.Known() && h.certificate.Known() && h.knownHosts.Known() && (h.jump == nil || h.jump.Known())
 	for _, k := range h.hostKey {
 		known = known && k.Known()
 	}

@@ -39,7 +39,7 @@ func Module(c Config) *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name: "ssh",
 		Doc: "Hosts over SSH. A host is configured with a POSIX shell and coreutils (busybox will do); it needs no interpreter. " +
-			"Host keys are always checked against known ones. One connection per host serves all steps of a run.",
+			"Hosts are always recognized by keys, or by authorities for them, that are known. One connection per host serves all steps of a run.",
 		Recv:  &Pool{cfg: c, clients: make(map[string]*client.Client), locks: make(map[string]chan struct{})},
 		Funcs: []builtin.Func{hostFunc()},
 		Types: []*builtin.Type{hostType()},
@@ -85,7 +85,7 @@ func (p *Pool) client(h *Host) (*client.Client, error) {
 	}
 	c, err := client.New(client.Config{
 		Name: h.name, Address: h.address.Reveal(), Port: h.port, User: h.user, Key: h.key.Reveal(), Passphrase: h.passphrase.Reveal(), Certificate: h.certificate.Reveal(),
-		HostKeys: h.hostKeyLines(), Jump: jump, Timeout: h.timeout,
+		HostKeys: h.hostKeyLines(), KnownHosts: h.knownHosts.Reveal(), Jump: jump, Timeout: h.timeout,
 		Keepalive: p.cfg.Keepalive, Silence: p.cfg.Silence, Grace: p.cfg.Grace, MaxSessions: p.cfg.MaxSessions,
 	})
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *Pool) client(h *Host) (*client.Client, error) {
 // id identifies the connection that h needs. It is a digest, since keys are
 // part of it.
 func (h *Host) id() string {
-	parts := []any{h.address.Reveal(), h.port, h.user, h.key.Reveal(), h.passphrase.Reveal(), h.certificate.Reveal(), h.hostKeyLines()}
+	parts := []any{h.address.Reveal(), h.port, h.user, h.key.Reveal(), h.passphrase.Reveal(), h.certificate.Reveal(), h.hostKeyLines(), h.knownHosts.Reveal()}
 	if h.jump != nil {
 		parts = append(parts, h.jump.id())
 	}

@@ -17,11 +17,11 @@ import (
 // all callers, and connects again when it broke. Its methods may be called at
 // the same time.
 type Client struct {
-	cfg      Config
-	key      ssh.Signer
-	cert     *ssh.Certificate // of key; nil means none
-	hostKeys []ssh.PublicKey
-	gate     *gate
+	cfg   Config
+	key   ssh.Signer
+	cert  *ssh.Certificate // of key; nil means none
+	trust *trust
+	gate  *gate
 
 	ctx  context.Context // ends with Close
 	stop context.CancelCauseFunc
@@ -52,7 +52,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{cfg: cfg, gate: newGate(cfg.MaxSessions)}
 	var err error
-	if c.hostKeys, err = parseHostKeys(&c.cfg); err != nil {
+	if c.trust, err = parseTrust(&c.cfg); err != nil {
 		return nil, err
 	}
 	if c.cert, err = cfg.certificate(); err != nil {

@@ -4,6 +4,7 @@
 package ssh
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -25,8 +26,14 @@ type Config struct {
 	// Certificate is of Key, if hosts trust an authority: "ssh-ed25519-cert-v01@openssh.com AAAA...".
 	// Key alone isn't offered then.
 	Certificate string
-	HostKeys    []string // at least one key of the host: "ssh-ed25519 AAAA...", or known_hosts lines
-	Jump        *Client  // the host through which this one is reached; nil means directly
+	// HostKeys and KnownHosts say what the host may prove itself with: keys as
+	// "ssh-ed25519 AAAA...", or lines of known_hosts. KnownHosts is a text of the
+	// latter alone. Lines for other hosts don't count. A line that begins with
+	// @cert-authority has an authority whose certificates count, one with @revoked
+	// a key that doesn't.
+	HostKeys   []string
+	KnownHosts string
+	Jump       *Client // the host through which this one is reached; nil means directly
 
 	// Timeout bounds each phase of connecting: the transport, the server's
 	// first answer, the key exchange with authentication. 0 means 10 s.
@@ -79,6 +86,11 @@ func (c *Config) label() string {
 		return c.addr()
 	}
 	return fmt.Sprintf("%s (%s)", c.Name, c.addr())
+}
+
+func isMissingPassphrase(err error) bool {
+	var m *ssh.PassphraseMissingError
+	return errors.As(err, &m)
 }
 
 // signer returns the private key.

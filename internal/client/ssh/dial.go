@@ -38,7 +38,7 @@ func (c *Client) dial(ctx context.Context) (*conn, error) {
 		var m made
 		m.conn, m.chans, m.reqs, m.err = ssh.NewClientConn(w, c.cfg.addr(), &ssh.ClientConfig{
 			User: c.cfg.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(c.key)},
-			HostKeyCallback: callback(&c.cfg, c.hostKeys, &verdict), HostKeyAlgorithms: algorithms(c.hostKeys),
+			HostKeyCallback: c.trust.callback(&c.cfg, &verdict), HostKeyAlgorithms: c.trust.algorithms(),
 			ClientVersion: "SSH-2.0-gsrun",
 		})
 		done <- m
@@ -149,7 +149,7 @@ func (c *Client) handshakeError(w *wire, verdict, err error) error {
 		return c.leg(verdict)
 	case errors.As(err, &negotiation) && strings.Contains(err.Error(), "host key"):
 		return c.leg(fault.Hinted(fault.Untrusted, "give the key of a type that the host has",
-			"the host has no key of the known types %s", strings.Join(algorithms(c.hostKeys), ", ")))
+			"the host has no key of the known types %s", strings.Join(c.trust.algorithms(), ", ")))
 	case errors.As(err, &negotiation):
 		return c.leg(&fault.Error{Kind: fault.Failed, Err: err, Hint: "the host's SSH server is too old or too restricted"})
 	case w.isForeign():

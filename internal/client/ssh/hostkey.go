@@ -2,158 +2,137 @@ package ssh
 
 import (
 	"bytes"
-	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // known_hosts hashes names with SHA-1; nothing is trusted because of it
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 )
 
-func isMissingPassphrase(err error) bool {
-	var m *ssh.PassphraseMissingError
-	return errors.As(err, &m)
-}
+// The algorithms of host keys, and of certificates for them.
+var (
+	keyAlgorithms = []string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}
 
-// parseHostKeys reads the keys that the host may show. A line is a public key
-// as a console log or a .pub file has it, or a line of known_hosts, which
-// counts if it is for this host.
-func parseHostKeys(c *Config) ([]ssh.PublicKey, error) {
-	var keys []ssh.PublicKey
-	others := 0
-	for _, text := range c.HostKeys {
-		for line := range strings.SplitSeq(text, "\n") {
-			line = strings.TrimSpace(line)
-			if line == "" || strings.HasPrefix(line, "#") {
-				continue
-			}
-			key, names, err := parseHostKeyLine(line)
-			if err != nil {
-				return nil, fault.Hinted(fault.Invalid, `a host key looks like "ssh-ed25519 AAAA..."`, "host key of %s: %v", c.label(), err)
-			}
-			if names != "" && !c.isNamed(names) {
-				others++
-				continue
-			}
-			keys = append(keys, key)
-		}
-	}
-	if len(keys) > 0 {
-		return keys, nil
-	}
-	hint := "pass host_key, for example the one that the server printed on its console"
-	if others > 0 {
-		return nil, fault.Hinted(fault.Invalid, hint, "%s: none of the %d known_hosts lines given is for this host", c.label(), others)
-	}
-	return nil, fault.Hinted(fault.Invalid, hint, "%s: no host key is given, and none is accepted blindly", c.label())
-}
+	certificateAlgorithms = []string{ssh.CertAlgoED25519v01, ssh.CertAlgoECDSA256v01, ssh.CertAlgoECDSA384v01, ssh.CertAlgoECDSA521v01,
+		ssh.CertAlgoRSASHA512v01, ssh.CertAlgoRSASHA256v01}
+)
 
-// parseHostKeyLine returns the key in line, and the names before it.
-func parseHostKeyLine(line string) (key ssh.PublicKey, names string, err error) {
-	fields := strings.Fields(line)
-	if strings.HasPrefix(fields[0], "@") {
-		return nil, "", fmt.Errorf("lines with %s aren't supported", fields[0])
-	}
-	for i := 0; i < len(fields)-1 && i < 2; i++ {
-		raw, err := base64.StdEncoding.DecodeString(fields[i+1])
-		if err != nil || len(raw) < 16 {
-			continue
-		}
-		key, err := ssh.ParsePublicKey(raw)
-		if err != nil {
-			return nil, "", fmt.Errorf("unreadable key of type %q: %w", fields[i], err)
-		}
-		if key.Type() != fields[i] {
-			return nil, "", fmt.Errorf("the line says %q, the key is %q", fields[i], key.Type())
-		}
-		if i == 1 {
-			names = fields[0]
-		}
-		return key, names, nil
-	}
-	return nil, "", fmt.Errorf("no public key in %q", shorten(line, 60))
-}
-
-// isNamed reports whether the name field of a known_hosts line is for this
-// host. A field that can't be a host's name, such as the "ec2:" of a console
-// log, is no restriction.
-func (c *Config) isNamed(field string) bool {
-	if strings.HasSuffix(field, ":") {
-		return true
-	}
-	own := []string{c.Address, c.Name}
-	if c.Port != 22 {
-		own = []string{fmt.Sprintf("[%s]:%d", c.Address, c.Port), fmt.Sprintf("[%s]:%d", c.Name, c.Port)}
-	}
-	for pattern := range strings.SplitSeq(field, ",") {
-		for _, name := range own {
-			if strings.EqualFold(pattern, name) || isHashOf(pattern, name) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// isHashOf reports whether pattern is a hashed form of name: |1|salt|hash.
-func isHashOf(pattern, name string) bool {
-	parts := strings.Split(pattern, "|")
-	if len(parts) != 4 || parts[1] != "1" {
-		return false
-	}
-	salt, err1 := base64.StdEncoding.DecodeString(parts[2])
-	want, err2 := base64.StdEncoding.DecodeString(parts[3])
-	if err1 != nil || err2 != nil {
-		return false
-	}
-	mac := hmac.New(sha1.New, salt)
-	mac.Write([]byte(strings.ToLower(name)))
-	return hmac.Equal(mac.Sum(nil), want)
-}
-
-// algorithms lists the host key algorithms that fit the known keys, so that a
-// host with several keys shows one that is known.
-func algorithms(keys []ssh.PublicKey) []string {
+// algorithms lists the host key algorithms that fit what is known, so that a
+// host with several keys shows one that is.
+func (t *trust) algorithms() []string {
 	var out []string
-	seen := make(map[string]bool)
-	for _, k := range keys {
-		if seen[k.Type()] {
-			continue
+	if len(t.authorities) > 0 {
+		out = append(out, certificateAlgorithms...)
+		if len(t.keys) == 0 { // a host without a certificate is to say what it has
+			return append(out, keyAlgorithms...)
 		}
-		seen[k.Type()] = true
+	}
+	for _, k := range t.keys {
+		fits := []string{k.Type()}
 		if k.Type() == ssh.KeyAlgoRSA {
-			out = append(out, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256)
-			continue
+			fits = []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}
 		}
-		out = append(out, k.Type())
+		for _, a := range fits {
+			if !slices.Contains(out, a) {
+				out = append(out, a)
+			}
+		}
 	}
 	return out
 }
 
-// check returns nil if the host showed one of the known keys.
-func checkHostKey(c *Config, known []ssh.PublicKey, shown ssh.PublicKey) error {
+func same(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
+
+func holds(keys []ssh.PublicKey, key ssh.PublicKey) bool {
+	return slices.ContainsFunc(keys, func(k ssh.PublicKey) bool { return same(k, key) })
+}
+
+func printOf(k ssh.PublicKey) string { return k.Type() + " " + ssh.FingerprintSHA256(k) }
+
+func printsOf(keys []ssh.PublicKey) string {
 	var prints []string
-	for _, k := range known {
-		if bytes.Equal(k.Marshal(), shown.Marshal()) {
-			return nil
-		}
-		prints = append(prints, k.Type()+" "+ssh.FingerprintSHA256(k))
+	for _, k := range keys {
+		prints = append(prints, printOf(k))
+	}
+	return strings.Join(prints, ", ")
+}
+
+// check returns nil if what the host shows is one of the known keys, or is
+// certified by a known authority.
+func (t *trust) check(c *Config, shown ssh.PublicKey) error {
+	cert, certified := shown.(*ssh.Certificate)
+	key := shown
+	if certified {
+		key = cert.Key
+	}
+	const revokedHint = "somebody else may have it: give the host a new key"
+	switch {
+	case holds(t.revoked, key):
+		return fault.Hinted(fault.Untrusted, revokedHint, "the host key %s is revoked", printOf(key))
+	case certified && holds(t.revoked, cert.SignatureKey):
+		return fault.Hinted(fault.Untrusted, "have an authority that is trusted certify the host", "the host's certificate %s is of the authority %s, which is revoked", certName(cert), printOf(cert.SignatureKey))
+	case holds(t.keys, key):
+		return nil
+	case certified:
+		return t.checkCertificate(c, cert)
+	case len(t.keys) == 0:
+		return fault.Hinted(fault.Untrusted, "name a certificate of that authority in the host's sshd_config (HostCertificate)",
+			"the host showed the key %s without a certificate, and what is trusted is the authority %s", printOf(shown), printsOf(t.authorities))
 	}
 	return fault.Hinted(fault.Untrusted,
 		"if the host was rebuilt, read its key anew from the console; if not, somebody else is answering at its address",
-		"the host key doesn't match: the host showed %s %s, known is %s", shown.Type(), ssh.FingerprintSHA256(shown), strings.Join(prints, ", "))
+		"the host key doesn't match: the host showed %s, known is %s", printOf(shown), printsOf(t.keys))
+}
+
+func (t *trust) checkCertificate(c *Config, cert *ssh.Certificate) error {
+	untrusted := func(hint, format string, args ...any) error {
+		return fault.Hinted(fault.Untrusted, hint, "the host's certificate %s %s", certName(cert), fmt.Sprintf(format, args...))
+	}
+	if cert.CertType != ssh.HostCert {
+		return untrusted("have the authority sign the host's key with -h", "is one for a user")
+	}
+	if !holds(t.authorities, cert.SignatureKey) {
+		return untrusted("if the authority has changed, give its new key; if not, somebody else is answering at the host's address",
+			"is of the authority %s, trusted is %s", printOf(cert.SignatureKey), printsOf(t.authorities))
+	}
+	if why := isValidAt(cert, c.Now()); why != "" {
+		return untrusted("have the authority certify the host's key anew, and check this machine's clock", "%s", why)
+	}
+	name := c.certifiedName(cert)
+	if name == "" {
+		return untrusted("have the authority certify it with this address or name (ssh-keygen -h -n), or give the host's name as the certificate has it",
+			"is for %s, and the host is called %s here", principals(cert), strings.Join(slices.Compact([]string{c.Address, c.Name}), " or "))
+	}
+	if cert.Signature.Format == ssh.KeyAlgoRSA {
+		return untrusted("have the authority certify the host with rsa-sha2-512 (ssh-keygen -t)", "is signed with SHA-1")
+	}
+	checker := ssh.CertChecker{Clock: func() time.Time { return c.Now() }}
+	if err := checker.CheckCert(name, cert); err != nil {
+		return untrusted("", "doesn't hold: %s", strings.TrimPrefix(err.Error(), "ssh: "))
+	}
+	return nil
+}
+
+// certifiedName returns the host's name that a certificate is for, or nothing.
+// One without names is for no host.
+func (c *Config) certifiedName(cert *ssh.Certificate) string {
+	for _, p := range cert.ValidPrincipals {
+		if strings.EqualFold(p, c.Address) || strings.EqualFold(p, c.Name) {
+			return p
+		}
+	}
+	return ""
 }
 
 // callback returns what x/crypto asks. It keeps the verdict in *verdict, since
 // the error that it returns reaches the caller only as text.
-func callback(c *Config, known []ssh.PublicKey, verdict *error) ssh.HostKeyCallback {
+func (t *trust) callback(c *Config, verdict *error) ssh.HostKeyCallback {
 	return func(_ string, _ net.Addr, shown ssh.PublicKey) error {
-		*verdict = checkHostKey(c, known, shown)
+		*verdict = t.check(c, shown)
 		return *verdict
 	}
 }
