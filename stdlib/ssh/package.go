@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"slices"
@@ -13,8 +14,13 @@ import (
 
 type packageArgs struct {
 	Names   effect.Data `star:"names,required" doc:"Name of a package, or a list of names."`
-	Version effect.Text `star:"version" doc:"Version, the same for all of them; a * at its end stands for any rest: \"1.37.2-*\". None means whichever is there, or the newest if there is none."`
-	Hold    bool        `star:"hold" doc:"Keep them from being upgraded by others."`
+	Version effect.Text `star:"version" doc:"Version, the same for all of them; a * at its end stands for any rest: \"1.37.2-*\". An epoch is part of it: \"1:2.39-*\". None means whichever is there, or the newest if there is none."`
+	Latest  bool        `star:"latest" doc:"Upgrade to the newest version that the host's package lists have. Without it, and without version, whichever is installed will do."`
+	Hold    *bool       `star:"hold" doc:"Keep them from being upgraded by others (True), or not (False). None leaves it as it is, also where this changes the version of one that is held."`
+}
+
+type packageNameArgs struct {
+	Name string `star:"name,required" doc:"Name of the package."`
 }
 
 type deletePackageArgs struct {
@@ -28,92 +34,32 @@ func packageNoun() builtin.Noun {
 		Attrs: []builtin.Attr{
 			{Name: "versions", Type: "dict[str, str]", Doc: "Installed version by package."},
 			{Name: "version", Type: "str", Doc: "Installed version, of a single package."},
+			{Name: "candidate", Type: "str", Doc: "What would be installed now, as get sees it."},
+			{Name: "held", Type: "bool", Doc: "Whether it is kept from being upgraded, as get sees it."},
 		},
 		Verbs: []builtin.Func{
 			builtin.Of(builtin.Spec[*Host, packageArgs]{
 				Name: "ensure",
 				Doc: "Make packages be installed, without what they only recommend. The package lists are fetched only when a package isn't found without. " +
-					"Configuration files that somebody changed stay.",
+					"Configuration files that somebody changed stay. Packages that were held before are held after, also where a run was killed between.",
 				Returns: "object with versions, and version for a single package",
 				Example: `host.package.ensure(["nftables", "wireguard-tools"])
 host.package.ensure("kubeadm", version = "1.37.2-*", hold = True)`,
 				Effect: builtin.Changes, Errors: []fault.Kind{fault.NotFound, fault.Failed, fault.Unavailable, fault.Conflict, fault.Denied, fault.Invalid}, Run: ensurePackage,
 			}),
+			builtin.Of(builtin.Spec[*Host, packageNameArgs]{
+				Name: "get", Doc: "Read what is installed of a package, and what could be.",
+				Returns: "object with version, candidate (None if there is none) and held; None if it isn't installed",
+				Example: `host.package.get("openssh-server").version`,
+				Effect:  builtin.Reads, Errors: []fault.Kind{fault.Failed, fault.Denied, fault.Invalid}, Run: getPackage,
+			}),
 			builtin.Of(builtin.Spec[*Host, deletePackageArgs]{
-				Name: "delete", Doc: "Make packages not be installed. Those that need them go, too.",
+				Name: "delete", Doc: "Make packages not be installed, nor held. Those that need them go, too.",
 				Returns: "None", Example: `host.package.delete("unattended-upgrades", purge = True)`,
 				Effect: builtin.Changes, Errors: []fault.Kind{fault.Failed, fault.Conflict, fault.Denied, fault.Invalid}, Run: deletePackage,
 			}),
 		},
 	}
-}
-
-const observePackageScript = `command -v dpkg-query >/dev/null 2>&1 || fail 84 "the host has no dpkg; only Debian and its relatives are supported"
-for n in $names; do
-	if s=$(dpkg-query -W -f '${Status} ${Version}\n' "$n" 2>/dev/null); then echo "package $n "$s; fi
-done
-for n in $(apt-mark showhold 2>/dev/null); do echo "hold $n"; done
-`
-
-const aptPrelude = `export DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=a
-get() { apt-get -y -q --no-install-recommends -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold "$@" 2>&1; }
-locked() { case $1 in *'Could not get lock'* | *'Unable to acquire the dpkg'* | *'Unable to lock directory'*) return 0 ;; esac; return 1; }
-# apt waits for dpkg's lock, but not for that of the lists, which a host that boots takes.
-update() {
-	n=0
-	until said=$(get update); do
-		locked "$said" && [ "$n" -lt 60 ] || return 1
-		n=$((n + 1))
-		sleep 2
-	done
-}
-refuse() {
-	said=$(printf '%s\n' "$1" | tail -n 8)
-	if locked "$1"; then fail 83 "$said"; fi
-	case $1 in
-	*'Unable to locate package'* | *'was not found'* | *'no installation candidate'*) fail 81 "$said" ;;
-	*'Failed to fetch'* | *'Temporary failure'* | *'Could not resolve'* | *'Could not connect'*) fail 85 "$said" ;;
-	*) fail 84 "$said" ;;
-	esac
-}
-`
-
-// Lists that are missing or too old show as a failed install.
-const installScript = aptPrelude + `if [ -n "$specs" ]; then
-	if ! said=$(get $flags install $specs); then
-		if locked "$said"; then refuse "$said"; fi
-		update || refuse "$said"
-		said=$(get $flags install $specs) || refuse "$said"
-	fi
-fi
-if [ -n "$hold" ]; then apt-mark hold $hold >/dev/null || exit 1; fi
-`
-
-// A package that is held back from upgrades may be removed by its name.
-const uninstallScript = aptPrelude + `said=$(get --allow-change-held-packages $how $names) || refuse "$said"
-`
-
-// installed is what a host has of the packages asked for.
-type installed struct {
-	version map[string]string
-	held    map[string]bool
-}
-
-func (h *Host) observePackages(ctx context.Context, names []string) (installed, error) {
-	in := installed{version: make(map[string]string), held: make(map[string]bool)}
-	got, err := h.look(ctx, observePackageScript, vars{"names": strings.Join(names, " ")})
-	if err != nil {
-		return in, err
-	}
-	for _, line := range got.all("package") { // NAME want flag state VERSION
-		if f := strings.Fields(line); len(f) == 5 && f[3] == "installed" {
-			in.version[f[0]] = f[4]
-		}
-	}
-	for _, n := range got.all("hold") {
-		in.held[n] = true
-	}
-	return in, nil
 }
 
 func packageNames(fn string, x any) ([]string, error) {
@@ -156,67 +102,129 @@ func ensurePackage(ctx context.Context, h *Host, a packageArgs) (any, error) {
 	if a.Version.IsSecret() || !regexp.MustCompile(`^[A-Za-z0-9.+:~-]*\*?$`).MatchString(version) {
 		return nil, invalid(fn, "%s is no version of a package", a.Version)
 	}
+	if a.Latest && version != "" {
+		return nil, invalid(fn, "%s: give one of version and latest", strings.Join(names, ", "))
+	}
+	w := wantedPackages{host: h, names: names, version: version, latest: a.Latest, hold: a.Hold}
 	target := strings.Join(names, ",")
 	if !a.Version.Known() {
 		return effect.DoLater(ctx, effect.Target{Scope: h.scope(), Kind: "package", Name: target})
 	}
-	observe := func(ctx context.Context) (effect.State, error) {
-		in, err := h.observePackages(ctx, names)
-		return effect.State{Exists: len(in.version) == len(names), Attrs: packageAttrs(names, in.version), Raw: in}, err
+	return (&act{host: h, kind: "package", name: target, lock: "package", reach: h.anything(), observe: w.observe, diff: w.diff, apply: w.apply}).do(ctx)
+}
+
+// wantedPackages are packages as a recipe wants them.
+type wantedPackages struct {
+	host    *Host
+	names   []string
+	version string
+	latest  bool
+	hold    *bool
+}
+
+func (w *wantedPackages) observe(ctx context.Context) (effect.State, error) {
+	offers := whereNeeded
+	if w.latest {
+		offers = ofAll
 	}
-	return (&act{host: h, kind: "package", name: target, lock: "package", reach: h.anything(),
-		observe: observe,
-		diff: func(s effect.State) (effect.Change, error) {
-			in, _ := s.Raw.(installed)
-			var fields []effect.Field
-			after := make(map[string]any)
-			for _, n := range names {
-				have, is := in.version[n]
-				after[n] = have
-				if !is || !fits(have, version) {
-					f := effect.Field{Path: n, New: "installed"}
-					after[n] = effect.Unknown{Of: h.scope() + "/package/" + n + " version"}
-					if version != "" {
-						f.New = version
-						if !strings.HasSuffix(version, "*") {
-							after[n] = version
-						}
-					}
-					if is {
-						f.Old = have
-					}
-					fields = append(fields, f)
-				}
-				if a.Hold && !in.held[n] {
-					fields = append(fields, effect.Field{Path: n + " hold", Old: false, New: true})
-				}
+	in, err := w.host.observePackages(ctx, w.names, w.version, offers)
+	return effect.State{Exists: len(in.version) == len(w.names), Attrs: packageAttrs(w.names, in.version), Raw: in}, err
+}
+
+// satisfied reports whether a package needs no other version.
+func (w *wantedPackages) satisfied(in installed, name string) bool {
+	have, is := in.version[name]
+	if newest := in.offer(name, ""); w.latest && newest != "" {
+		return is && have == newest
+	}
+	return is && fits(have, w.version)
+}
+
+func (w *wantedPackages) diff(s effect.State) (effect.Change, error) {
+	in, _ := s.Raw.(installed)
+	var fields []effect.Field
+	after := make(map[string]any)
+	for _, n := range w.names {
+		have, is := in.version[n]
+		after[n] = have
+		if !w.satisfied(in, n) {
+			f := effect.Field{Path: n, New: cmp.Or(in.offer(n, w.version), w.version, "installed")}
+			after[n] = f.New
+			if f.New == "installed" || strings.HasSuffix(f.New.(string), "*") {
+				after[n] = effect.Unknown{Of: w.host.scope() + "/package/" + n + " version"}
 			}
-			return change(s, fields, packageAttrs(names, after))
-		},
-		apply: func(ctx context.Context, c effect.Change) (effect.State, error) {
-			in, _ := c.Before.Raw.(installed)
-			v := vars{"specs": "", "hold": "", "flags": ""}
-			for _, n := range names {
-				switch have, is := in.version[n]; {
-				case is && fits(have, version):
-				case version == "":
-					v["specs"] += n + " "
-				default:
-					v["specs"] += n + "=" + version + " "
-					v["flags"] = "--allow-downgrades --allow-change-held-packages"
-				}
-				if a.Hold && !in.held[n] {
-					v["hold"] += n + " "
-				}
+			if is {
+				f.Old = have
 			}
-			// The names hold no characters that a shell would expand but the
-			// * of a version.
-			if _, err := h.ask(ctx, "set -f\n"+installScript, v, nil); err != nil {
-				return effect.State{}, packageError(err)
-			}
-			return observe(ctx)
-		},
-	}).do(ctx)
+			fields = append(fields, f)
+		}
+		if w.hold != nil && *w.hold != in.held[n] {
+			fields = append(fields, effect.Field{Path: n + " hold", Old: in.held[n], New: *w.hold})
+		}
+	}
+	if in.unfinished {
+		fields = append(fields, effect.Field{Path: "holds", Old: "taken off by a run that ended", New: "as before"})
+	}
+	return change(s, fields, packageAttrs(w.names, after))
+}
+
+func (w *wantedPackages) apply(ctx context.Context, c effect.Change) (effect.State, error) {
+	in, _ := c.Before.Raw.(installed)
+	v := vars{"specs": "", "hold": "", "unhold": "", "flags": "", "changes": "", "holds": holdsFile}
+	for _, n := range w.names {
+		fit := w.satisfied(in, n)
+		switch {
+		case fit:
+		case w.version == "":
+			v["specs"] += n + " "
+		default:
+			v["specs"] += n + "=" + w.version + " "
+			v["flags"] = "--allow-downgrades "
+		}
+		if !fit && in.held[n] {
+			v["changes"] = "yes"
+		}
+		switch {
+		case w.hold == nil:
+		case *w.hold && (!in.held[n] || !fit):
+			v["hold"] += n + " "
+		case !*w.hold && (in.held[n] || in.unfinished):
+			v["unhold"] += n + " "
+		}
+	}
+	if v["changes"] != "" {
+		v["flags"] += "--allow-change-held-packages"
+	}
+	// The names hold no characters that a shell would expand but the
+	// * of a version.
+	if _, err := w.host.ask(ctx, "set -f\n"+installScript, v, nil); err != nil {
+		return effect.State{}, packageError(err)
+	}
+	return w.observe(ctx)
+}
+
+func getPackage(ctx context.Context, h *Host, a packageNameArgs) (any, error) {
+	names, err := packageNames("ssh.host.package.get", a.Name)
+	if err != nil {
+		return nil, err
+	}
+	q := h.query("package", a.Name)
+	q.Absent = true
+	return effect.Read(ctx, q, func(ctx context.Context) (effect.State, error) {
+		in, err := h.observePackages(ctx, names, "", ofAll)
+		if err != nil {
+			return effect.State{}, err
+		}
+		have, is := in.version[a.Name]
+		if !is {
+			return effect.State{}, fault.New(fault.NotFound, "%s isn't installed", a.Name)
+		}
+		var candidate any
+		if v := in.offer(a.Name, ""); v != "" {
+			candidate = v
+		}
+		return effect.State{Exists: true, Attrs: map[string]any{"version": have, "candidate": candidate, "held": in.held[a.Name]}}, nil
+	})
 }
 
 func packageError(err error) error {
@@ -254,12 +262,22 @@ func deletePackage(ctx context.Context, h *Host, a deletePackageArgs) (any, erro
 	}
 	_, err = effect.Do(ctx, &act{host: h, kind: "package", name: strings.Join(names, ","), lock: "package", removes: true, reach: h.anything(),
 		observe: func(ctx context.Context) (effect.State, error) {
-			in, err := h.observePackages(ctx, names)
-			return effect.State{Exists: len(in.version) > 0, Attrs: packageAttrs(names, in.version)}, err
+			in, err := h.observePackages(ctx, names, "", noOffers)
+			var there []string
+			held := false
+			for _, n := range names {
+				_, is := in.version[n]
+				if is || in.broken[n] || a.Purge && in.left[n] {
+					there = append(there, n)
+				}
+				held = held || in.held[n]
+			}
+			return effect.State{Exists: len(there) > 0 || held, Attrs: packageAttrs(names, in.version), Raw: there}, err
 		},
 		diff: removal,
 		apply: func(ctx context.Context, c effect.Change) (effect.State, error) {
-			_, err := h.ask(ctx, uninstallScript, vars{"names": strings.Join(names, " "), "how": how}, nil)
+			there, _ := c.Before.Raw.([]string)
+			_, err := h.ask(ctx, uninstallScript, vars{"names": strings.Join(there, " "), "held": strings.Join(names, " "), "how": how}, nil)
 			return effect.State{}, packageError(err)
 		},
 	})

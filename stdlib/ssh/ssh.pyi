@@ -175,19 +175,29 @@ class Host:
     class package:
         """Software packages on the host (apt)"""
 
-        def ensure(self, names: Any, *, version: str = None, hold: bool = False) -> "object with versions, and version for a single package":
-            """Make packages be installed, without what they only recommend. The package lists are fetched only when a package isn't found without. Configuration files that somebody changed stay.
+        def ensure(self, names: Any, *, version: str = None, latest: bool = False, hold: bool = None) -> "object with versions, and version for a single package":
+            """Make packages be installed, without what they only recommend. The package lists are fetched only when a package isn't found without. Configuration files that somebody changed stay. Packages that were held before are held after, also where a run was killed between.
             
             Args:
               names: Name of a package, or a list of names.
-              version: Version, the same for all of them; a * at its end stands for any rest: "1.37.2-*". None means whichever is there, or the newest if there is none.
-              hold: Keep them from being upgraded by others.
+              version: Version, the same for all of them; a * at its end stands for any rest: "1.37.2-*". An epoch is part of it: "1:2.39-*". None means whichever is there, or the newest if there is none.
+              latest: Upgrade to the newest version that the host's package lists have. Without it, and without version, whichever is installed will do.
+              hold: Keep them from being upgraded by others (True), or not (False). None leaves it as it is, also where this changes the version of one that is held.
             
             Returns: object with versions, and version for a single package"""
             ...
 
+        def get(self, name: str) -> "object with version, candidate (None if there is none) and held; None if it isn't installed":
+            """Read what is installed of a package, and what could be.
+            
+            Args:
+              name: Name of the package.
+            
+            Returns: object with version, candidate (None if there is none) and held; None if it isn't installed"""
+            ...
+
         def delete(self, names: Any, *, purge: bool = False) -> "None":
-            """Make packages not be installed. Those that need them go, too.
+            """Make packages not be installed, nor held. Those that need them go, too.
             
             Args:
               names: Name of a package, or a list of names.

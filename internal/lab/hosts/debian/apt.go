@@ -71,6 +71,9 @@ func (s *System) aptGet(ctx context.Context, p *machine.Proc) int {
 			pk.mu.Lock()
 			one, ok := pk.installed[name]
 			held := pk.held[name]
+			if left, is := pk.left[name]; is && verb == "purge" {
+				one, ok = left, true
+			}
 			pk.mu.Unlock()
 			if !ok {
 				if len(pk.versionsOf(name)) == 0 {

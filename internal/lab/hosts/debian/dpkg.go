@@ -18,9 +18,15 @@ func (s *System) dpkgQuery(_ context.Context, p *machine.Proc) int {
 	}
 	pk := s.packages
 	pk.mu.Lock()
-	all, held := maps.Clone(pk.installed), maps.Clone(pk.held)
+	all, held, left := maps.Clone(pk.installed), maps.Clone(pk.held), maps.Clone(pk.left)
 	pk.mu.Unlock()
+	maps.Copy(all, left)
 	names := o.Args
+	for name := range held {
+		if _, is := all[name]; !is && len(names) > 0 {
+			all[name] = pkg{name: name}
+		}
+	}
 	if len(names) == 0 {
 		names = slices.Sorted(maps.Keys(all))
 	}
@@ -38,13 +44,19 @@ func (s *System) dpkgQuery(_ context.Context, p *machine.Proc) int {
 			}
 			matched = true
 			one := all[name]
-			want, letter := "install", "ii"
+			want, state, letter := "install", "installed", "ii"
+			if _, is := left[name]; is {
+				want, state, letter = "deinstall", "config-files", "rc"
+			}
+			if one.version == "" {
+				state, letter = "not-installed", "un"
+			}
 			if held[name] {
-				want, letter = "hold", "hi"
+				want, letter = "hold", "h"+letter[1:]
 			}
 			switch {
 			case o.Has("s"):
-				p.Printf("Package: %s\nStatus: %s ok installed\nPriority: optional\nArchitecture: %s\nVersion: %s\n\n", name, want, one.arch, one.version)
+				p.Printf("Package: %s\nStatus: %s ok %s\nPriority: optional\nArchitecture: %s\nVersion: %s\n\n", name, want, state, one.arch, one.version)
 			case o.Has("l"):
 				p.Printf("%s  %s %s %s %s\n", letter, name, one.version, one.arch, name)
 			case o.Has("L"):
@@ -53,7 +65,7 @@ func (s *System) dpkgQuery(_ context.Context, p *machine.Proc) int {
 				}
 			default:
 				p.Printf("%s", strings.NewReplacer("${Package}", name, "${binary:Package}", name, "${Version}", one.version, "${Architecture}", one.arch,
-					"${Status}", want+" ok installed", "${db:Status-Status}", "installed", "${db:Status-Abbrev}", letter+" ", "${Status-Want}", want,
+					"${Status}", want+" ok "+state, "${db:Status-Status}", state, "${db:Status-Abbrev}", letter+" ", "${Status-Want}", want,
 					"${db:Status-Want}", want).Replace(format))
 			}
 		}

@@ -23,12 +23,13 @@ type packages struct {
 	mu        sync.Mutex
 	installed map[string]pkg
 	held      map[string]bool
+	left      map[string]pkg // removed, but for their configuration
 	manual    map[string]bool
 	lists     map[string]bool // fetched by apt-get update
 }
 
 func newPackages(s *System) *packages {
-	p := &packages{sys: s, main: catalogue(), installed: map[string]pkg{}, held: map[string]bool{}, manual: map[string]bool{}, lists: map[string]bool{}}
+	p := &packages{sys: s, main: catalogue(), installed: map[string]pkg{}, held: map[string]bool{}, left: map[string]pkg{}, manual: map[string]bool{}, lists: map[string]bool{}}
 	for entry := range strings.FieldsSeq(baseInstalled) {
 		name, version, _ := strings.Cut(entry, "=")
 		p.installed[name] = pkg{name: name, version: version, source: "main", arch: "amd64"}
@@ -55,6 +56,9 @@ func (p *packages) save(c tree.Cred) error {
 			want = "hold"
 		}
 		fmt.Fprintf(&sb, "Package: %s\nStatus: %s ok installed\nArchitecture: %s\nVersion: %s\n\n", name, want, one.arch, one.version)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.left)) {
+		fmt.Fprintf(&sb, "Package: %s\nStatus: deinstall ok config-files\nArchitecture: %s\nVersion: %s\n\n", name, p.left[name].arch, p.left[name].version)
 	}
 	p.mu.Unlock()
 	const file = "/var/lib/dpkg/status"
@@ -97,6 +101,7 @@ func (p *packages) unpack(ctx context.Context, c tree.Cred, one pkg) error {
 	}
 	p.mu.Lock()
 	p.installed[one.name] = one
+	delete(p.left, one.name)
 	p.mu.Unlock()
 	if err := p.save(c); err != nil {
 		p.mu.Lock()
@@ -132,7 +137,9 @@ func (p *packages) remove(ctx context.Context, c tree.Cred, one pkg, purge bool)
 			return err
 		}
 	}
+	configured := false
 	for file := range one.files {
+		configured = configured || strings.HasPrefix(file, "/etc/")
 		if !strings.HasPrefix(file, "/etc/") || purge {
 			if err := s.FS.RemoveAll(c, file); err != nil {
 				return err
@@ -142,6 +149,9 @@ func (p *packages) remove(ctx context.Context, c tree.Cred, one pkg, purge bool)
 	p.mu.Lock()
 	delete(p.installed, one.name)
 	delete(p.held, one.name)
+	if delete(p.left, one.name); configured && !purge {
+		p.left[one.name] = one
+	}
 	p.mu.Unlock()
 	s.services.reload()
 	return p.save(c)

@@ -16,7 +16,8 @@ import (
 type pkg struct {
 	name     string
 	version  string
-	source   string // main or kubernetes
+	older    []string // other versions that the repository has, the newest first
+	source   string   // main or kubernetes
 	arch     string
 	depends  []string
 	programs []string          // executables, with their path
@@ -63,6 +64,7 @@ func catalogue() map[string]pkg {
 		{name: "chrony", version: "4.3-2+deb12u1", programs: []string{sbin + "chronyd", bin + "chronyc"}, files: map[string]string{
 			"/etc/chrony/chrony.conf": "pool pool.lab.invalid iburst\n", "/usr/lib/systemd/system/chrony.service": unitFile("chrony, an NTP client/server", "Type=forking\nExecStart=/usr/sbin/chronyd", wantedByUsers+"\nAlias=chronyd.service")},
 			enable: []string{"chrony.service"}},
+		{name: "lab-demo", version: "1.1", older: []string{"1.0"}, arch: "all", programs: []string{bin + "lab-demo"}, files: map[string]string{"/etc/lab-demo.conf": "demo\n"}},
 		{name: "jq", version: "1.6-2.1", programs: []string{bin + "jq"}},
 		{name: "git", version: "1:2.39.5-0+deb12u2", programs: []string{bin + "git"}},
 		{name: "netcat-openbsd", version: "1.219-1", programs: []string{bin + "nc"}},
@@ -136,6 +138,10 @@ func (p *packages) versionsOf(name string) []pkg {
 	if lists["main"] {
 		if one, ok := p.main[name]; ok {
 			out = append(out, one)
+			for _, v := range one.older {
+				one.version = v
+				out = append(out, one)
+			}
 		}
 	}
 	for list := range lists {
