@@ -74,7 +74,7 @@ func Modules(e Env) []*builtin.Module {
 		path.Module(),
 		re.Module(),
 		secret.Module(secret.Config{Sources: e.Sources, Readers: e.Readers, Store: e.Generated, Declared: e.Declared}),
-		ssh.Module(ssh.Config{}),
+		ssh.Module(ssh.Config{LookupEnv: e.LookupEnv}),
 		template.Module(),
 		startime.Module(startime.Config{}),
 		toml.Module(),

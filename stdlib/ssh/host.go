@@ -22,6 +22,7 @@ type Host struct {
 	key         effect.Text
 	passphrase  effect.Text
 	certificate effect.Text
+	agent       string // the agent's socket; empty means none
 	hostKey     []effect.Text
 	knownHosts  effect.Text
 	jump        *Host
@@ -35,11 +36,12 @@ var _ effect.Dialer = (*Host)(nil)
 type hostArgs struct {
 	Address        effect.Text   `star:"address,required" doc:"Host name or IP address, as seen from here, or from the jump host if there is one."`
 	User           string        `star:"user,required" doc:"User to log in as."`
-	Key            effect.Text   `star:"key,required" doc:"Private key of the user: a secret or a text, in PEM or OpenSSH form (ed25519, RSA or ECDSA)."`
+	Key            effect.Text   `star:"key" doc:"Private key of the user: a secret or a text, in PEM or OpenSSH form (ed25519, RSA or ECDSA). With agent, it may be a public key, which chooses one of the agent's."`
 	HostKey        effect.Data   `star:"host_key" doc:"The host's public key, or a list of keys: \"ssh-ed25519 AAAA...\" as its console or known_hosts shows it. No other key is accepted. \"@cert-authority *.example.org ssh-ed25519 AAAA...\" trusts the certificates of an authority, for hosts of these names or addresses; \"@revoked * ssh-ed25519 AAAA...\" takes a key back."`
 	KnownHosts     effect.Text   `star:"known_hosts" doc:"Instead of host_key: a text in the form of known_hosts, whose lines for this host count. Names may be hashed."`
 	Passphrase     effect.Text   `star:"passphrase" doc:"Passphrase of the private key, if it is encrypted."`
 	Certificate    effect.Text   `star:"certificate" doc:"OpenSSH certificate of the user's key, for hosts that trust an authority: what the file that ends in -cert.pub holds. The key alone isn't offered then."`
+	Agent          bool          `star:"agent" doc:"Log in with the keys of the SSH agent at SSH_AUTH_SOCK, after key if it is a private one. The agent isn't asked otherwise."`
 	Port           int           `star:"port" doc:"TCP port."`
 	Jump           *Host         `star:"jump" type:"ssh.host" doc:"Host through which this one is reached. Jump hosts may have jump hosts."`
 	Sudo           bool          `star:"sudo" doc:"Do everything as root by sudo, which must not ask for a password."`
@@ -103,6 +105,9 @@ func newHost(_ context.Context, p *Pool, a hostArgs) (any, error) {
 		}
 		h.hostKey = append(h.hostKey, t)
 	}
+	if err := h.useAgent(a.Agent); err != nil {
+		return nil, err
+	}
 	if h.port < 1 || h.port > 65535 {
 		return nil, fault.New(fault.Invalid, "ssh.host: port %d is not between 1 and 65535", h.port)
 	}
@@ -128,6 +133,23 @@ func (a *hostArgs) oneSource() error {
 		return fault.New(fault.Invalid, "ssh.host: both host_key and known_hosts are given, and only one can count")
 	case !given && !text:
 		return fault.Hinted(fault.Invalid, "pass host_key, for example the one that the server printed on its console", "ssh.host: neither host_key nor known_hosts is given, and no key is accepted blindly")
+	}
+	return nil
+}
+
+// useAgent finds the SSH agent, if it is to be used.
+func (h *Host) useAgent(use bool) error {
+	if !use {
+		if h.key.Known() && h.key.Empty() {
+			return fault.Hinted(fault.Invalid, "pass key, or agent = True", "ssh.host: the private key isn't given, or is empty")
+		}
+		return nil
+	}
+	if look := h.pool.cfg.LookupEnv; look != nil {
+		h.agent, _ = look("SSH_AUTH_SOCK")
+	}
+	if h.agent == "" {
+		return fault.Hinted(fault.Invalid, "start one with `eval $(ssh-agent)` and `ssh-add`, or pass key", "ssh.host: there is no SSH agent here: SSH_AUTH_SOCK isn't set")
 	}
 	return nil
 }

@@ -17,10 +17,13 @@ import (
 
 // A Config says how this run uses SSH. The zero Config is ready for use.
 type Config struct {
-	Keepalive   time.Duration // pause between questions whether a host is still there; 0 means 15 s
-	Silence     time.Duration // after which a connection counts as dead; 0 means 30 s
-	Grace       time.Duration // for a cancelled command to end; 0 means 1 s
-	MaxSessions int           // commands at the same time on one host; 0 means 8
+	Keepalive time.Duration // pause between questions whether a host is still there; 0 means 15 s
+	Silence   time.Duration // after which a connection counts as dead; 0 means 30 s
+	Grace     time.Duration // for a cancelled command to end; 0 means 1 s
+	// LookupEnv reads a variable of the environment, which is asked only where a
+	// recipe uses an SSH agent. Nil means that there is none.
+	LookupEnv   func(string) (string, bool)
+	MaxSessions int // commands at the same time on one host; 0 means 8
 }
 
 // A Pool holds the connections of one run: one per host, shared by all steps.
@@ -84,7 +87,7 @@ func (p *Pool) client(h *Host) (*client.Client, error) {
 		return c, nil
 	}
 	c, err := client.New(client.Config{
-		Name: h.name, Address: h.address.Reveal(), Port: h.port, User: h.user, Key: h.key.Reveal(), Passphrase: h.passphrase.Reveal(), Certificate: h.certificate.Reveal(),
+		Name: h.name, Address: h.address.Reveal(), Port: h.port, User: h.user, Key: h.key.Reveal(), Passphrase: h.passphrase.Reveal(), Certificate: h.certificate.Reveal(), Agent: h.agent,
 		HostKeys: h.hostKeyLines(), KnownHosts: h.knownHosts.Reveal(), Jump: jump, Timeout: h.timeout,
 		Keepalive: p.cfg.Keepalive, Silence: p.cfg.Silence, Grace: p.cfg.Grace, MaxSessions: p.cfg.MaxSessions,
 	})
@@ -98,7 +101,7 @@ func (p *Pool) client(h *Host) (*client.Client, error) {
 // id identifies the connection that h needs. It is a digest, since keys are
 // part of it.
 func (h *Host) id() string {
-	parts := []any{h.address.Reveal(), h.port, h.user, h.key.Reveal(), h.passphrase.Reveal(), h.certificate.Reveal(), h.hostKeyLines(), h.knownHosts.Reveal()}
+	parts := []any{h.address.Reveal(), h.port, h.user, h.key.Reveal(), h.passphrase.Reveal(), h.certificate.Reveal(), h.agent, h.hostKeyLines(), h.knownHosts.Reveal()}
 	if h.jump != nil {
 		parts = append(parts, h.jump.id())
 	}

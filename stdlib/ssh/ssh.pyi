@@ -455,17 +455,18 @@ class Host:
         ...
 
 
-def host(address: str, user: str, key: str, *, host_key: Any = None, known_hosts: str = None, passphrase: str = None, certificate: str = None, port: int = 22, jump: Any = None, sudo: bool = False, name: str = "", connect_timeout: str = "10s") -> "ssh.host":
+def host(address: str, user: str, *, key: str = None, host_key: Any = None, known_hosts: str = None, passphrase: str = None, certificate: str = None, agent: bool = False, port: int = 22, jump: Any = None, sudo: bool = False, name: str = "", connect_timeout: str = "10s") -> "ssh.host":
     """Name a host. The connection is made at its first use and shared by all steps of the run.
     
     Args:
       address: Host name or IP address, as seen from here, or from the jump host if there is one.
       user: User to log in as.
-      key: Private key of the user: a secret or a text, in PEM or OpenSSH form (ed25519, RSA or ECDSA).
+      key: Private key of the user: a secret or a text, in PEM or OpenSSH form (ed25519, RSA or ECDSA). With agent, it may be a public key, which chooses one of the agent's.
       host_key: The host's public key, or a list of keys: "ssh-ed25519 AAAA..." as its console or known_hosts shows it. No other key is accepted. "@cert-authority *.example.org ssh-ed25519 AAAA..." trusts the certificates of an authority, for hosts of these names or addresses; "@revoked * ssh-ed25519 AAAA..." takes a key back.
       known_hosts: Instead of host_key: a text in the form of known_hosts, whose lines for this host count. Names may be hashed.
       passphrase: Passphrase of the private key, if it is encrypted.
       certificate: OpenSSH certificate of the user's key, for hosts that trust an authority: what the file that ends in -cert.pub holds. The key alone isn't offered then.
+      agent: Log in with the keys of the SSH agent at SSH_AUTH_SOCK, after key if it is a private one. The agent isn't asked otherwise.
       port: TCP port.
       jump: Host through which this one is reached. Jump hosts may have jump hosts.
       sudo: Do everything as root by sudo, which must not ask for a password.

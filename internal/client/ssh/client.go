@@ -17,11 +17,12 @@ import (
 // all callers, and connects again when it broke. Its methods may be called at
 // the same time.
 type Client struct {
-	cfg   Config
-	key   ssh.Signer
-	cert  *ssh.Certificate // of key; nil means none
-	trust *trust
-	gate  *gate
+	cfg    Config
+	key    ssh.Signer       // nil: the agent has it
+	chosen ssh.PublicKey    // of the agent's; nil means each
+	cert   *ssh.Certificate // of key; nil means none
+	trust  *trust
+	gate   *gate
 
 	ctx  context.Context // ends with Close
 	stop context.CancelCauseFunc
@@ -58,11 +59,16 @@ func New(cfg Config) (*Client, error) {
 	if c.cert, err = cfg.certificate(); err != nil {
 		return nil, err
 	}
-	if c.key, err = cfg.signer(); err != nil {
-		return nil, err
+	if cfg.Agent != "" {
+		c.chosen = keyIn(cfg.Key)
 	}
-	if c.key, err = cfg.certified(c.key, c.cert); err != nil {
-		return nil, err
+	if cfg.Agent == "" || cfg.Key != "" && c.chosen == nil {
+		if c.key, err = cfg.signer(); err != nil {
+			return nil, err
+		}
+		if c.key, err = cfg.certified(c.key, c.cert); err != nil {
+			return nil, err
+		}
 	}
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
 	return c, nil

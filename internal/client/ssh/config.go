@@ -26,6 +26,10 @@ type Config struct {
 	// Certificate is of Key, if hosts trust an authority: "ssh-ed25519-cert-v01@openssh.com AAAA...".
 	// Key alone isn't offered then.
 	Certificate string
+	// Agent is the socket of an SSH agent whose keys are offered. Key may be
+	// empty then, or a public key, which is the only one of the agent's that is
+	// offered then. A private key is offered first.
+	Agent string
 	// HostKeys and KnownHosts say what the host may prove itself with: keys as
 	// "ssh-ed25519 AAAA...", or lines of known_hosts. KnownHosts is a text of the
 	// latter alone. Lines for other hosts don't count. A line that begins with
@@ -110,6 +114,8 @@ func (c *Config) signer() (ssh.Signer, error) {
 	switch {
 	case c.Key == "":
 		what = "it is empty"
+	case keyIn(c.Key) != nil:
+		what, hint = "it is a public key", "pass the private one, or have an SSH agent use it (agent = True)"
 	case isMissingPassphrase(err):
 		what, hint = "it is encrypted", "pass its passphrase"
 	case c.Passphrase != "":

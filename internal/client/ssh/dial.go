@@ -18,9 +18,11 @@ import (
 // dial makes a connection: transport, first answer, key exchange and
 // authentication, each within the host's timeout.
 func (c *Client) dial(ctx context.Context) (*conn, error) {
-	if err := c.userCertificateError(); err != nil {
+	signers, done, err := c.login(ctx)
+	if err != nil {
 		return nil, c.leg(err)
 	}
+	defer done()
 	raw, err := c.dialTransport(ctx)
 	if err != nil {
 		return nil, err
@@ -33,25 +35,25 @@ func (c *Client) dial(ctx context.Context) (*conn, error) {
 		reqs  <-chan *ssh.Request
 		err   error
 	}
-	done := make(chan made, 1)
+	ended := make(chan made, 1)
 	c.work.Go(func() {
 		var m made
 		m.conn, m.chans, m.reqs, m.err = ssh.NewClientConn(w, c.cfg.addr(), &ssh.ClientConfig{
-			User: c.cfg.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(c.key)},
+			User: c.cfg.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(signers...)},
 			HostKeyCallback: c.trust.callback(&c.cfg, &verdict), HostKeyAlgorithms: c.trust.algorithms(),
 			ClientVersion: "SSH-2.0-gsrun",
 		})
-		done <- m
+		ended <- m
 	})
 	timer := time.NewTimer(c.cfg.Timeout)
 	defer timer.Stop()
 	first := w.first
 	for {
 		select {
-		case m := <-done:
+		case m := <-ended:
 			if m.err != nil {
 				w.Close()
-				return nil, c.handshakeError(w, verdict, m.err)
+				return nil, c.handshakeError(w, signers, verdict, m.err)
 			}
 			return newConn(c, w, ssh.NewClient(m.conn, m.chans, m.reqs)), nil
 		case <-first:
@@ -142,7 +144,7 @@ func foreign(w *wire) error {
 }
 
 // handshakeError explains a handshake that failed.
-func (c *Client) handshakeError(w *wire, verdict, err error) error {
+func (c *Client) handshakeError(w *wire, signers []ssh.Signer, verdict, err error) error {
 	var negotiation *ssh.AlgorithmNegotiationError
 	switch {
 	case verdict != nil:
@@ -154,11 +156,10 @@ func (c *Client) handshakeError(w *wire, verdict, err error) error {
 		return c.leg(&fault.Error{Kind: fault.Failed, Err: err, Hint: "the host's SSH server is too old or too restricted"})
 	case w.isForeign():
 		return c.leg(foreign(w))
-	case strings.Contains(err.Error(), "unable to authenticate") && c.cert != nil:
-		return c.leg(c.refusedCertificate())
-	case strings.Contains(err.Error(), "unable to authenticate"):
-		return c.leg(fault.Hinted(fault.Denied, "is the user right, and is the key in its authorized_keys?",
-			"the host refuses user %q with key %s", c.cfg.User, ssh.FingerprintSHA256(c.key.PublicKey())))
+	case strings.Contains(err.Error(), "agent: "):
+		return c.leg(fault.Hinted(fault.Denied, "is it locked, or did nobody confirm the use of the key?", "the SSH agent at %s doesn't sign", c.cfg.Agent))
+	case strings.Contains(err.Error(), "unable to authenticate"), strings.Contains(err.Error(), "Too many authentication failures"):
+		return c.leg(c.refused(signers))
 	case w.begin() == "":
 		return c.leg(fault.Hinted(fault.Unreachable, "sshd may be starting, or refuse further connections (MaxStartups)",
 			"the connection was closed before an SSH banner: %v", plainEOF(err)))
