@@ -213,16 +213,8 @@ func (w *wantedFile) diff(h *Host, s effect.State) (effect.Change, error) {
 	}
 	fields = append(fields, w.attributeFields(s)...)
 	c, err := change(s, fields, w.attrs(h, s.Attrs))
-	c.Reach = h.unitsOf(w.path)
+	c.Reach = h.partsOf(w.path)
 	return c, err
-}
-
-// unitsOf returns the reach of a change of a file: a unit's file makes the unit.
-func (h *Host) unitsOf(path string) []string {
-	if strings.Contains(path, "/systemd/") {
-		return []string{h.scope() + "/service/"}
-	}
-	return nil
 }
 
 // attributeFields returns how mode, owner and group differ. Owner and group may
@@ -302,7 +294,7 @@ elif [ -e "$p" ]; then echo 'there yes'; fi
 		},
 		diff: func(s effect.State) (effect.Change, error) {
 			c, err := removal(s)
-			c.Reach = h.unitsOf(path)
+			c.Reach = h.partsOf(path)
 			return c, err
 		},
 		apply: func(ctx context.Context, _ effect.Change) (effect.State, error) {

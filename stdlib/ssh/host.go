@@ -80,6 +80,7 @@ func hostType() *builtin.Type {
 			fileNoun(), directoryNoun(), linkNoun(), lineNoun(), blockNoun(),
 			packageNoun(), serviceNoun(), sysctlNoun(), kernelModuleNoun(),
 			userNoun(), groupNoun(), authorizedKeyNoun(), wireguardNoun(),
+			hostsEntryNoun(), hostnameNoun(), timezoneNoun(), cronNoun(),
 		},
 		Methods: []builtin.Func{runFunc(), waitFunc(), factsFunc(), connectsFunc(), readFunc()},
 	}

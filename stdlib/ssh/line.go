@@ -249,6 +249,6 @@ func (e *edit) diff(s effect.State) (effect.Change, error) {
 		after["owner"], after["group"] = s.Attrs["owner"], s.Attrs["group"]
 	}
 	c, err := change(s, []effect.Field{f}, after)
-	c.Relative, c.Reach = []string{"sha256", "size"}, e.host.unitsOf(e.path)
+	c.Relative, c.Reach = []string{"sha256", "size"}, e.host.partsOf(e.path)
 	return c, err
 }

@@ -78,7 +78,7 @@ func (h *Host) observeLink(ctx context.Context, path string, replaces bool) (eff
 // through returns the reach of a change of a link: what is seen at its path,
 // and below it.
 func (h *Host) through(path string) []string {
-	return append(h.unitsOf(path), h.scope()+"/file"+path, h.scope()+"/file"+path+"/", h.scope()+"/directory"+path, h.scope()+"/directory"+path+"/")
+	return append(h.partsOf(path), h.scope()+"/file"+path, h.scope()+"/file"+path+"/", h.scope()+"/directory"+path, h.scope()+"/directory"+path+"/")
 }
 
 func ensureLink(ctx context.Context, h *Host, a linkArgs) (any, error) {

@@ -396,6 +396,108 @@ class Host:
             Returns: None"""
             ...
 
+    class hosts_entry:
+        """Names of an address in /etc/hosts"""
+
+        def ensure(self, address: str, names: list[str]) -> "object with address and names":
+            """Make names lead to an address, and to no other of its kind (IPv4 or IPv6), in /etc/hosts. Comments and other entries stay.
+            
+            Args:
+              address: IP address.
+              names: Names that lead to it. Further names of the address stay.
+            
+            Returns: object with address and names"""
+            ...
+
+        def get(self, address: str) -> "object with address and names; None if it has none":
+            """Read the names of an address in /etc/hosts.
+            
+            Args:
+              address: IP address.
+            
+            Returns: object with address and names; None if it has none"""
+            ...
+
+        def delete(self, address: str, *, names: list[str] = []) -> "None":
+            """Make names not lead to an address in /etc/hosts.
+            
+            Args:
+              address: IP address.
+              names: Names that must not lead to it. None means all.
+            
+            Returns: None"""
+            ...
+
+    class hostname:
+        """The host's own name, live and for the next boot"""
+
+        def ensure(self, name: str) -> "object with name and persistent":
+            """Set the host's name now, and in /etc/hostname for the next boot. That the name has an address is another matter: see host.hosts_entry.
+            
+            Args:
+              name: Name of the host, of at most 64 letters, digits, hyphens and dots.
+            
+            Returns: object with name and persistent"""
+            ...
+
+        def get(self) -> "object with name and persistent":
+            """Read the host's name.
+            
+            Returns: object with name and persistent"""
+            ...
+
+    class timezone:
+        """The host's time zone"""
+
+        def ensure(self, name: str) -> "object with name":
+            """Set the time zone: /etc/localtime, and /etc/timezone where it is used. Programs that run keep theirs until they start anew.
+            
+            Args:
+              name: Name of the time zone, such as "Europe/Berlin".
+            
+            Returns: object with name"""
+            ...
+
+        def get(self) -> "object with name":
+            """Read the time zone.
+            
+            Returns: object with name"""
+            ...
+
+    class cron:
+        """A job of cron, in a file of its own in /etc/cron.d"""
+
+        def ensure(self, name: str, schedule: str, command: str, *, user: str = "root", env: Any = None) -> "object with name, path, schedule and user":
+            """Make a job of cron be there. Its file can be read by all, or only by root if something in it is secret. The user must exist.
+            
+            Args:
+              name: Name of the job: letters, digits, hyphens and underscores, which is all that cron reads.
+              schedule: Five fields: minute, hour, day of the month, month and weekday, such as "30 4 * * 1-5"; or @reboot, @hourly, @daily, @weekly, @monthly or @yearly.
+              command: Shell command, in one line; it may be secret. A % in it is written so that cron leaves it as it is.
+              user: User that runs it.
+              env: Dict of variables that cron sets, such as {"MAILTO": "ops@example.org"}; values may be secret.
+            
+            Returns: object with name, path, schedule and user"""
+            ...
+
+        def get(self, name: str) -> "object with name, path, schedule and user; None if there is no such file":
+            """Read the file of a job, of which the last entry counts.
+            
+            Args:
+              name: Name of the job.
+            
+            Returns: object with name, path, schedule and user; None if there is no such file"""
+            ...
+
+        def delete(self, name: str) -> "None":
+            """Make a job not be there. If it runs just now, it goes on.
+            
+            Args:
+              name: Name of the job.
+            
+            Returns: None"""
+            ...
+
     def run(self, argv: list[str] = [], *, sh: str = None, readonly: bool = False, creates: str = "", unless: str = "", env: dict[str, str] = {}, dir: str = "", stdin: str = None, user: str = "", timeout: str = "10m", ok: Any = None, output_limit: int = 4194304) -> "object with stdout, stderr (str) and exit_code (int); outputs are empty if it didn't need to run":
         """Run a program or a script and wait for it to end. With `creates` or `unless` it is run only where it is needed, and once at a time: where a gsrun that was killed left it running, it is waited for. Without them it is run once per run at least, which a plan says. If the connection breaks while it runs, it isn't run again by itself; the error says whether it still runs.
         

@@ -120,7 +120,7 @@ func (c *cloudInit) apply(ctx context.Context) error {
 		c.check("update_etc_hosts", c.sys.Put("/etc/hosts", hosts, 0o644))
 	}
 	if cfg.Timezone != "" {
-		c.check("timezone", c.sys.Put("/etc/timezone", cfg.Timezone+"\n", 0o644))
+		c.check("timezone", c.sys.setTimezone(cfg.Timezone))
 	}
 	for _, f := range cfg.Files {
 		if !f.Defer {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/machine"
+	"git.vanillacore.net/govstack/gsrun/internal/lab/hosts/tree"
 )
 
 func (s *System) df(_ context.Context, p *machine.Proc) int {
@@ -79,7 +80,11 @@ func (s *System) detectVirt(_ context.Context, p *machine.Proc) int {
 }
 
 func (s *System) timedatectl(_ context.Context, p *machine.Proc) int {
-	zone := strings.TrimSpace(s.Text("/etc/timezone"))
+	link, _ := s.FS.Readlink(tree.Root(), "/etc/localtime") // without one it is UTC
+	_, zone, ok := strings.Cut(link, "zoneinfo/")
+	if !ok {
+		zone = "UTC"
+	}
 	args := p.Args[1:]
 	if len(args) > 0 {
 		switch args[0] {
@@ -88,7 +93,10 @@ func (s *System) timedatectl(_ context.Context, p *machine.Proc) int {
 				return p.Fail(1, "Failed to set time zone: %s", errNotRoot)
 			}
 			if args[0] == "set-timezone" && len(args) > 1 && args[1] != zone {
-				if err := s.Put("/etc/timezone", args[1]+"\n", 0o644); err != nil {
+				if !s.Exists("/usr/share/zoneinfo/" + args[1]) {
+					return p.Fail(1, "Failed to set time zone: Invalid or not installed time zone '%s'", args[1])
+				}
+				if err := s.setTimezone(args[1]); err != nil {
 					return p.Fail(1, "%s", machine.Strerror(err))
 				}
 			}
@@ -109,6 +117,17 @@ func (s *System) timedatectl(_ context.Context, p *machine.Proc) int {
 	}
 	p.Printf("               Local time: %s\n                Time zone: %s (UTC, +0000)\nSystem clock synchronized: yes\n              NTP service: active\n", s.Clock.Now().UTC().Format("Mon 2006-01-02 15:04:05 UTC"), zone)
 	return 0
+}
+
+// setTimezone writes what systemd's daemon writes on Debian.
+func (s *System) setTimezone(zone string) error {
+	if err := s.Put("/etc/timezone", zone+"\n", 0o644); err != nil {
+		return err
+	}
+	if err := s.FS.Symlink(tree.Root(), "/usr/share/zoneinfo/"+zone, "/etc/localtime+"); err != nil {
+		return err
+	}
+	return s.FS.Rename(tree.Root(), "/etc/localtime+", "/etc/localtime")
 }
 
 func (s *System) hostnamectl(_ context.Context, p *machine.Proc) int {
