@@ -42,7 +42,7 @@ type Env struct {
 	Creates    int                            // bound of the creates that one service of a cloud is sent at the same time
 	Interval   time.Duration                  // pause between two looks at what a cloud has under way; 0 means the module's own
 	Patience   time.Duration                  // how long a cloud may take to show what it was asked to make; 0 means the module's own
-	HostKeys   effect.Store                   // host keys that were read from consoles
+	HostKeys   effect.Store                   // host keys that were read from consoles, or trusted at first use
 	Generated  effect.Store                   // secrets that gsrun made; it encrypts
 	Sources    map[string]secretclient.Source // where the site keeps its secrets
 	Declared   map[string]string              // file and line of each source
@@ -74,7 +74,7 @@ func Modules(e Env) []*builtin.Module {
 		path.Module(),
 		re.Module(),
 		secret.Module(secret.Config{Sources: e.Sources, Readers: e.Readers, Store: e.Generated, Declared: e.Declared}),
-		ssh.Module(ssh.Config{LookupEnv: e.LookupEnv}),
+		ssh.Module(ssh.Config{LookupEnv: e.LookupEnv, HostKeys: e.HostKeys}),
 		template.Module(),
 		startime.Module(startime.Config{}),
 		toml.Module(),

@@ -25,6 +25,8 @@ type Host struct {
 	agent       string // the agent's socket; empty means none
 	hostKey     []effect.Text
 	knownHosts  effect.Text
+	firstUse    bool // trust the key that is seen first
+	planned     bool // in a plan, which keeps no key
 	jump        *Host
 	sudo        bool
 	name        string // empty if neither it nor the address is known
@@ -39,6 +41,7 @@ type hostArgs struct {
 	Key            effect.Text   `star:"key" doc:"Private key of the user: a secret or a text, in PEM or OpenSSH form (ed25519, RSA or ECDSA). With agent, it may be a public key, which chooses one of the agent's."`
 	HostKey        effect.Data   `star:"host_key" doc:"The host's public key, or a list of keys: \"ssh-ed25519 AAAA...\" as its console or known_hosts shows it. No other key is accepted. \"@cert-authority *.example.org ssh-ed25519 AAAA...\" trusts the certificates of an authority, for hosts of these names or addresses; \"@revoked * ssh-ed25519 AAAA...\" takes a key back."`
 	KnownHosts     effect.Text   `star:"known_hosts" doc:"Instead of host_key: a text in the form of known_hosts, whose lines for this host count. Names may be hashed."`
+	TrustFirstUse  bool          `star:"trust_first_use" doc:"Instead of host_key: trust the key that the host shows first, keep it in the site's state, and accept no other from then on. Whoever answers at the address that first time is trusted. A plan keeps nothing."`
 	Passphrase     effect.Text   `star:"passphrase" doc:"Passphrase of the private key, if it is encrypted."`
 	Certificate    effect.Text   `star:"certificate" doc:"OpenSSH certificate of the user's key, for hosts that trust an authority: what the file that ends in -cert.pub holds. The key alone isn't offered then."`
 	Agent          bool          `star:"agent" doc:"Log in with the keys of the SSH agent at SSH_AUTH_SOCK, after key if it is a private one. The agent isn't asked otherwise."`
@@ -86,12 +89,17 @@ func hostType() *builtin.Type {
 	}
 }
 
-func newHost(_ context.Context, p *Pool, a hostArgs) (any, error) {
+func newHost(ctx context.Context, p *Pool, a hostArgs) (any, error) {
 	h := &Host{pool: p, address: a.Address, port: a.Port, user: a.User, key: a.Key, passphrase: a.Passphrase, certificate: a.Certificate,
 		jump: a.Jump, sudo: a.Sudo, name: a.Name, timeout: a.ConnectTimeout}
 	h.knownHosts = a.KnownHosts
 	if err := a.oneSource(); err != nil {
 		return nil, err
+	}
+	if a.TrustFirstUse {
+		if err := h.remember(ctx); err != nil {
+			return nil, err
+		}
 	}
 	keys, ok := a.HostKey.V.([]any)
 	if !ok {
@@ -128,14 +136,22 @@ func newHost(_ context.Context, p *Pool, a hostArgs) (any, error) {
 
 // oneSource returns an error unless it is said once how the host is recognized.
 func (a *hostArgs) oneSource() error {
-	given := a.HostKey.V != nil
-	switch text := !a.KnownHosts.Known() || !a.KnownHosts.Empty(); {
-	case given && text:
-		return fault.New(fault.Invalid, "ssh.host: both host_key and known_hosts are given, and only one can count")
-	case !given && !text:
-		return fault.Hinted(fault.Invalid, "pass host_key, for example the one that the server printed on its console", "ssh.host: neither host_key nor known_hosts is given, and no key is accepted blindly")
+	var given []string
+	for _, s := range []struct {
+		name  string
+		given bool
+	}{{"host_key", a.HostKey.V != nil}, {"known_hosts", !a.KnownHosts.Known() || !a.KnownHosts.Empty()}, {"trust_first_use", a.TrustFirstUse}} {
+		if s.given {
+			given = append(given, s.name)
+		}
 	}
-	return nil
+	switch len(given) {
+	case 0:
+		return fault.Hinted(fault.Invalid, "pass host_key, for example the one that the server printed on its console", "ssh.host: neither host_key nor known_hosts is given, and no key is accepted blindly")
+	case 1:
+		return nil
+	}
+	return fault.New(fault.Invalid, "ssh.host: both %s are given, and only one can count", strings.Join(given, " and "))
 }
 
 // useAgent finds the SSH agent, if it is to be used.

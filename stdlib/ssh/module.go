@@ -13,6 +13,7 @@ import (
 	client "git.vanillacore.net/govstack/gsrun/internal/client/ssh"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
 	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
+	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
 // A Config says how this run uses SSH. The zero Config is ready for use.
@@ -20,6 +21,9 @@ type Config struct {
 	Keepalive time.Duration // pause between questions whether a host is still there; 0 means 15 s
 	Silence   time.Duration // after which a connection counts as dead; 0 means 30 s
 	Grace     time.Duration // for a cancelled command to end; 0 means 1 s
+	// HostKeys keeps the host keys that were trusted because they were seen first.
+	// Nil keeps none, and such hosts are refused.
+	HostKeys effect.Store
 	// LookupEnv reads a variable of the environment, which is asked only where a
 	// recipe uses an SSH agent. Nil means that there is none.
 	LookupEnv   func(string) (string, bool)
@@ -33,6 +37,7 @@ type Pool struct {
 	mu      sync.Mutex
 	closed  bool
 	clients map[string]*client.Client
+	seen    seen
 	locks   map[string]chan struct{}
 }
 
@@ -42,7 +47,7 @@ func Module(c Config) *builtin.Module {
 	return builtin.NewModule(builtin.Module{
 		Name: "ssh",
 		Doc: "Hosts over SSH. A host is configured with a POSIX shell and coreutils (busybox will do); it needs no interpreter. " +
-			"Hosts are always recognized by keys, or by authorities for them, that are known. One connection per host serves all steps of a run.",
+			"Hosts are always recognized by keys, or by authorities for them, that are known; a key is trusted at its first use only where a recipe says so. One connection per host serves all steps of a run.",
 		Recv:  &Pool{cfg: c, clients: make(map[string]*client.Client), locks: make(map[string]chan struct{})},
 		Funcs: []builtin.Func{hostFunc()},
 		Types: []*builtin.Type{hostType()},
@@ -86,11 +91,15 @@ func (p *Pool) client(h *Host) (*client.Client, error) {
 	if c := p.clients[id]; c != nil {
 		return c, nil
 	}
-	c, err := client.New(client.Config{
+	cfg := client.Config{
 		Name: h.name, Address: h.address.Reveal(), Port: h.port, User: h.user, Key: h.key.Reveal(), Passphrase: h.passphrase.Reveal(), Certificate: h.certificate.Reveal(), Agent: h.agent,
 		HostKeys: h.hostKeyLines(), KnownHosts: h.knownHosts.Reveal(), Jump: jump, Timeout: h.timeout,
 		Keepalive: p.cfg.Keepalive, Silence: p.cfg.Silence, Grace: p.cfg.Grace, MaxSessions: p.cfg.MaxSessions,
-	})
+	}
+	if h.firstUse {
+		cfg.FirstUse = p.memory(h)
+	}
+	c, err := client.New(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +110,7 @@ func (p *Pool) client(h *Host) (*client.Client, error) {
 // id identifies the connection that h needs. It is a digest, since keys are
 // part of it.
 func (h *Host) id() string {
-	parts := []any{h.address.Reveal(), h.port, h.user, h.key.Reveal(), h.passphrase.Reveal(), h.certificate.Reveal(), h.agent, h.hostKeyLines(), h.knownHosts.Reveal()}
+	parts := []any{h.address.Reveal(), h.port, h.user, h.key.Reveal(), h.passphrase.Reveal(), h.certificate.Reveal(), h.agent, h.hostKeyLines(), h.knownHosts.Reveal(), h.firstUse, h.planned}
 	if h.jump != nil {
 		parts = append(parts, h.jump.id())
 	}

@@ -21,7 +21,7 @@ type Client struct {
 	key    ssh.Signer       // nil: the agent has it
 	chosen ssh.PublicKey    // of the agent's; nil means each
 	cert   *ssh.Certificate // of key; nil means none
-	trust  *trust
+	trust  *trust           // nil with FirstUse
 	gate   *gate
 
 	ctx  context.Context // ends with Close
@@ -53,8 +53,10 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{cfg: cfg, gate: newGate(cfg.MaxSessions)}
 	var err error
-	if c.trust, err = parseTrust(&c.cfg); err != nil {
-		return nil, err
+	if cfg.FirstUse == nil {
+		if c.trust, err = parseTrust(&c.cfg); err != nil {
+			return nil, err
+		}
 	}
 	if c.cert, err = cfg.certificate(); err != nil {
 		return nil, err

@@ -37,7 +37,10 @@ type Config struct {
 	// a key that doesn't.
 	HostKeys   []string
 	KnownHosts string
-	Jump       *Client // the host through which this one is reached; nil means directly
+	// FirstUse, instead, has the key trusted that the host shows first, and no
+	// other from then on.
+	FirstUse Memory
+	Jump     *Client // the host through which this one is reached; nil means directly
 
 	// Timeout bounds each phase of connecting: the transport, the server's
 	// first answer, the key exchange with authentication. 0 means 10 s.

@@ -23,6 +23,10 @@ func (c *Client) dial(ctx context.Context) (*conn, error) {
 		return nil, c.leg(err)
 	}
 	defer done()
+	trust, err := c.trusted(ctx)
+	if err != nil {
+		return nil, c.leg(err)
+	}
 	raw, err := c.dialTransport(ctx)
 	if err != nil {
 		return nil, err
@@ -40,7 +44,7 @@ func (c *Client) dial(ctx context.Context) (*conn, error) {
 		var m made
 		m.conn, m.chans, m.reqs, m.err = ssh.NewClientConn(w, c.cfg.addr(), &ssh.ClientConfig{
 			User: c.cfg.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(signers...)},
-			HostKeyCallback: c.trust.callback(&c.cfg, &verdict), HostKeyAlgorithms: c.trust.algorithms(),
+			HostKeyCallback: trust.callback(&c.cfg, &verdict), HostKeyAlgorithms: trust.algorithms(),
 			ClientVersion: "SSH-2.0-gsrun",
 		})
 		ended <- m
@@ -53,7 +57,7 @@ func (c *Client) dial(ctx context.Context) (*conn, error) {
 		case m := <-ended:
 			if m.err != nil {
 				w.Close()
-				return nil, c.handshakeError(w, signers, verdict, m.err)
+				return nil, c.handshakeError(w, signers, trust, verdict, m.err)
 			}
 			return newConn(c, w, ssh.NewClient(m.conn, m.chans, m.reqs)), nil
 		case <-first:
@@ -144,14 +148,18 @@ func foreign(w *wire) error {
 }
 
 // handshakeError explains a handshake that failed.
-func (c *Client) handshakeError(w *wire, signers []ssh.Signer, verdict, err error) error {
+func (c *Client) handshakeError(w *wire, signers []ssh.Signer, known *trust, verdict, err error) error {
 	var negotiation *ssh.AlgorithmNegotiationError
 	switch {
 	case verdict != nil:
 		return c.leg(verdict)
 	case errors.As(err, &negotiation) && strings.Contains(err.Error(), "host key"):
-		return c.leg(fault.Hinted(fault.Untrusted, "give the key of a type that the host has",
-			"the host has no key of the known types %s", strings.Join(c.trust.algorithms(), ", ")))
+		hint := "give the key of a type that the host has"
+		if known.forget != "" {
+			hint = known.changed()
+		}
+		return c.leg(fault.Hinted(fault.Untrusted, hint,
+			"the host has no key of the known types %s", strings.Join(known.algorithms(), ", ")))
 	case errors.As(err, &negotiation):
 		return c.leg(&fault.Error{Kind: fault.Failed, Err: err, Hint: "the host's SSH server is too old or too restricted"})
 	case w.isForeign():

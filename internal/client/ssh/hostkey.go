@@ -25,6 +25,9 @@ var (
 // host with several keys shows one that is.
 func (t *trust) algorithms() []string {
 	var out []string
+	if t.keep != nil {
+		return keyAlgorithms
+	}
 	if len(t.authorities) > 0 {
 		out = append(out, certificateAlgorithms...)
 		if len(t.keys) == 0 { // a host without a certificate is to say what it has
@@ -69,6 +72,11 @@ func (t *trust) check(c *Config, shown ssh.PublicKey) error {
 	if certified {
 		key = cert.Key
 	}
+	if t.keep != nil {
+		if err := t.keep(key); err != nil {
+			return err
+		}
+	}
 	const revokedHint = "somebody else may have it: give the host a new key"
 	switch {
 	case holds(t.revoked, key):
@@ -83,8 +91,7 @@ func (t *trust) check(c *Config, shown ssh.PublicKey) error {
 		return fault.Hinted(fault.Untrusted, "name a certificate of that authority in the host's sshd_config (HostCertificate)",
 			"the host showed the key %s without a certificate, and what is trusted is the authority %s", printOf(shown), printsOf(t.authorities))
 	}
-	return fault.Hinted(fault.Untrusted,
-		"if the host was rebuilt, read its key anew from the console; if not, somebody else is answering at its address",
+	return fault.Hinted(fault.Untrusted, t.changed(),
 		"the host key doesn't match: the host showed %s, known is %s", printOf(shown), printsOf(t.keys))
 }
 

@@ -17,6 +17,9 @@ type trust struct {
 	keys        []ssh.PublicKey
 	authorities []ssh.PublicKey // whose certificates count
 	revoked     []ssh.PublicKey // keys and authorities that don't count whatever else says so
+
+	keep   func(shown ssh.PublicKey) error // takes the first key that is shown; nil where one is known
+	forget string                          // how a person has the key forgotten that was kept
 }
 
 // The markers that a line of known_hosts may begin with.
