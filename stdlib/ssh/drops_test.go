@@ -18,6 +18,8 @@ import (
 func configure() []string {
 	return []string{
 		`gw.package.ensure(["nftables", "wireguard-tools"])`,
+		`gw.package_repository.ensure("lab", "file:/srv/repo", suites = ["./"], trusted = True)`,
+		`gw.package.ensure("lab-demo", latest = True, hold = True)`,
 		`gw.directory.ensure("/srv/a/b", mode = "0750", owner = "debian")`,
 		`gw.kernel_module.ensure("br_netfilter")`,
 		`gw.sysctl.ensure("net.ipv4.ip_forward", 1)`,

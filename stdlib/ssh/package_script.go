@@ -42,7 +42,7 @@ locked() { case $1 in *'Could not get lock'* | *'Unable to acquire the dpkg'* | 
 # apt waits for dpkg's lock, but not for that of the lists, which a host that boots takes.
 update() {
 	n=0
-	until said=$(get update); do
+	until said=$(get "$@" update); do
 		locked "$said" && [ "$n" -lt 60 ] || return 1
 		n=$((n + 1))
 		sleep 2

@@ -206,6 +206,42 @@ class Host:
             Returns: None"""
             ...
 
+    class package_repository:
+        """A source of packages (apt)"""
+
+        def ensure(self, name: str, uri: str, *, suites: list[str] = ["/"], components: list[str] = [], key: str = None, key_file: Any = None, trusted: bool = False) -> "object with name, path, sha256 and key_sha256":
+            """Make a repository be among the host's sources, in /etc/apt/sources.list.d/NAME.sources, signed by its key in /etc/apt/keyrings. Its package lists are fetched, and what they are signed with is checked, before the host gets it: a run that fails or is killed leaves what was there.
+            
+            Args:
+              name: Name of its files on the host: letters, digits, - and _.
+              uri: Where it is: "https://pkgs.k8s.io/core:/stable:/v1.37/deb/".
+              suites: Suites, such as "bookworm"; one that ends in a slash is a folder and has no components.
+              components: Components, such as "main".
+              key: Public key that signs it, as text (-----BEGIN PGP PUBLIC KEY BLOCK-----).
+              key_file: Fetched file with the public key, as text or binary.
+              trusted: Take what it has unsigned. Only for a repository on the host itself.
+            
+            Returns: object with name, path, sha256 and key_sha256"""
+            ...
+
+        def get(self, name: str) -> "object with name, path, sha256 and key_sha256; None if there is none":
+            """Read what is known of a repository that was made by its name.
+            
+            Args:
+              name: Name of its files on the host.
+            
+            Returns: object with name, path, sha256 and key_sha256; None if there is none"""
+            ...
+
+        def delete(self, name: str) -> "None":
+            """Take a repository and its key from the host. What was installed from it stays.
+            
+            Args:
+              name: Name of its files on the host.
+            
+            Returns: None"""
+            ...
+
     class service:
         """A service on the host (systemd)"""
 

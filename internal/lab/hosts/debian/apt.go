@@ -50,7 +50,7 @@ func (s *System) aptGet(ctx context.Context, p *machine.Proc) int {
 	defer pk.lock.Unlock()
 	switch verb {
 	case "update":
-		return s.aptUpdate(p, out)
+		return s.aptUpdate(p, o, out)
 	case "clean", "autoclean", "autoremove":
 		return 0
 	case "upgrade", "dist-upgrade", "full-upgrade":
@@ -99,14 +99,23 @@ func (s *System) aptGet(ctx context.Context, p *machine.Proc) int {
 
 func yes(o *machine.Options) bool { return o.Has("y") || o.Has("assume-yes") }
 
-// aptUpdate fetches the lists of all sources.
-func (s *System) aptUpdate(p *machine.Proc, out func(string, ...any)) int {
+// aptUpdate fetches the lists of all sources, or of those of one file.
+func (s *System) aptUpdate(p *machine.Proc, o *machine.Options, out func(string, ...any)) int {
 	pk := s.packages
 	lists := map[string]bool{}
+	sources := s.sources()
+	for _, opt := range o.All("o") {
+		if file, is := strings.CutPrefix(opt, "Dir::Etc::sourcelist="); is {
+			sources = s.sourcesOf(file)
+			pk.mu.Lock()
+			maps.Copy(lists, pk.lists)
+			pk.mu.Unlock()
+		}
+	}
 	code := 0
 	n := 0
 	open := s.egress()
-	for _, src := range s.sources() {
+	for _, src := range sources {
 		n++
 		name := "main"
 		if src.release != "" {

@@ -195,53 +195,26 @@ type source struct {
 
 // sources reads sources.list and sources.list.d.
 func (s *System) sources() []source {
-	var out []source
-	files := append([]string{"/etc/apt/sources.list"}, s.listFiles("/etc/apt/sources.list.d", ".list")...)
-	for _, file := range files {
-		for line := range strings.Lines(s.Text(file)) {
-			line = strings.TrimSpace(line)
-			rest, ok := strings.CutPrefix(line, "deb ")
-			if !ok {
-				continue
-			}
-			src := source{fileName: file}
-			if opts, after, ok := strings.Cut(rest, "]"); ok && strings.HasPrefix(strings.TrimSpace(opts), "[") {
-				for opt := range strings.FieldsSeq(strings.Trim(strings.TrimSpace(opts), "[")) {
-					name, value, _ := strings.Cut(opt, "=")
-					switch name {
-					case "signed-by":
-						src.key = value
-					case "trusted":
-						src.trusted = value == "yes"
-					}
-				}
-				rest = after
-			}
-			f := strings.Fields(rest)
-			if len(f) < 2 {
-				continue
-			}
-			src.url, src.suite = f[0], f[1]
-			out = append(out, src)
+	out := s.sourcesOf("/etc/apt/sources.list")
+	for _, ext := range []string{".list", ".sources"} {
+		for _, file := range s.listFiles("/etc/apt/sources.list.d", ext) {
+			out = append(out, s.sourcesOf(file)...)
 		}
 	}
-	for _, file := range s.listFiles("/etc/apt/sources.list.d", ".sources") {
-		src := source{fileName: file}
+	return out
+}
+
+// sourcesOf reads one file of sources, in the form that its name says.
+func (s *System) sourcesOf(file string) []source {
+	var out []source
+	if strings.HasSuffix(file, ".sources") {
+		out = append(out, parseSource(file, s.Text(file)))
+	} else {
 		for line := range strings.Lines(s.Text(file)) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-			value = strings.TrimSpace(value)
-			switch name {
-			case "URIs":
-				src.url = value
-			case "Suites":
-				src.suite = value
-			case "Signed-By":
-				src.key = value
-			case "Trusted":
-				src.trusted = value == "yes"
+			if src, ok := parseSourceLine(file, strings.TrimSpace(line)); ok {
+				out = append(out, src)
 			}
 		}
-		out = append(out, src)
 	}
 	re := kubernetesRepo()
 	for i, src := range out {
@@ -252,10 +225,55 @@ func (s *System) sources() []source {
 	return out
 }
 
+func parseSourceLine(file, line string) (source, bool) {
+	src := source{fileName: file}
+	rest, ok := strings.CutPrefix(line, "deb ")
+	if !ok {
+		return src, false
+	}
+	if opts, after, ok := strings.Cut(rest, "]"); ok && strings.HasPrefix(strings.TrimSpace(opts), "[") {
+		for opt := range strings.FieldsSeq(strings.Trim(strings.TrimSpace(opts), "[")) {
+			name, value, _ := strings.Cut(opt, "=")
+			switch name {
+			case "signed-by":
+				src.key = value
+			case "trusted":
+				src.trusted = value == "yes"
+			}
+		}
+		rest = after
+	}
+	f := strings.Fields(rest)
+	if len(f) < 2 {
+		return src, false
+	}
+	src.url, src.suite = f[0], f[1]
+	return src, true
+}
+
+func parseSource(file, text string) source {
+	src := source{fileName: file}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		value = strings.TrimSpace(value)
+		switch name {
+		case "URIs":
+			src.url = value
+		case "Suites":
+			src.suite = value
+		case "Signed-By":
+			src.key = value
+		case "Trusted":
+			src.trusted = value == "yes"
+		}
+	}
+	return src
+}
+
 // signed reports whether the keyring that a source names is there.
 func (s *System) signed(src source) bool {
 	if src.trusted || src.release == "" {
-		return true
+		return src.trusted || !strings.HasPrefix(src.url, "file:") // the host's own is a folder without a signature
 	}
 	info, err := s.FS.Stat(tree.Root(), src.key, true)
 	return src.key != "" && err == nil && info.Size() > 0
