@@ -85,7 +85,7 @@ func hostType() *builtin.Type {
 			userNoun(), groupNoun(), authorizedKeyNoun(), wireguardNoun(),
 			hostsEntryNoun(), hostnameNoun(), timezoneNoun(), cronNoun(),
 		},
-		Methods: []builtin.Func{runFunc(), waitFunc(), factsFunc(), connectsFunc(), readFunc()},
+		Methods: []builtin.Func{runFunc(), waitFunc(), factsFunc(), connectsFunc(), tunnelFunc(), readFunc()},
 	}
 }
 

@@ -582,6 +582,16 @@ class Host:
         Returns: object with ok (bool) and why (str), which is empty if it can"""
         ...
 
+    def tunnel(self, address: str, port: int) -> "object with host (str, 127.0.0.1), port (int), and address (str, both of them)":
+        """Open a port here that leads to something that only the host reaches. A connection is tried at once, and says why there is none. The port is open on loopback, to every program on this machine, until the run ends; a later run gets another one, so make the tunnel in the step that uses it. Needs AllowTcpForwarding on the host. What takes the host itself as `via` needs no tunnel.
+        
+        Args:
+          address: Name or IP address; the host looks a name up.
+          port: TCP port.
+        
+        Returns: object with host (str, 127.0.0.1), port (int), and address (str, both of them)"""
+        ...
+
     def read(self, path: str, *, secret: bool = False) -> "str, or bytes if it isn't text, or a secret if that is asked for":
         """Read a file of at most 4 MiB.
         

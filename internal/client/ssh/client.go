@@ -28,11 +28,12 @@ type Client struct {
 	stop context.CancelCauseFunc
 	work sync.WaitGroup // every goroutine of the client
 
-	mu      sync.Mutex
-	live    *conn
-	attempt *attempt
-	dials   int
-	shells  []*shell
+	mu       sync.Mutex
+	live     *conn
+	attempt  *attempt
+	dials    int
+	shells   []*shell
+	forwards map[string]*net.TCPAddr // ports here, by where they lead
 	// noShells: the server allows so few sessions that commands need them all.
 	noShells bool
 }
