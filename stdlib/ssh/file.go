@@ -85,6 +85,7 @@ type wantedFile struct {
 	sha256                       string            // "" if the content isn't known yet
 	digest                       any               // the sha256 as recipes see it: secret, if the content is
 	size                         int64
+	vars                         vars // more of them, for validate
 }
 
 func ensureFile(ctx context.Context, h *Host, a fileArgs) (any, error) {

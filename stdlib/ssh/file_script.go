@@ -3,6 +3,7 @@ package ssh
 import (
 	"context"
 	"io"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -130,6 +131,7 @@ func (w *wantedFile) apply(ctx context.Context, h *Host, before effect.State) (e
 // that digest, or be absent if it is that word.
 func (w *wantedFile) replace(ctx context.Context, h *Host, v vars, had string) (answer, error) {
 	v["want"], v["had"], v["check"] = w.sha256, had, ""
+	maps.Copy(v, w.vars)
 	if w.validate != "" {
 		v["check"] = strings.ReplaceAll(w.validate, "%s", `"$t"`)
 	}

@@ -81,7 +81,7 @@ func hostType() *builtin.Type {
 		},
 		Nouns: []builtin.Noun{
 			fileNoun(), directoryNoun(), linkNoun(), lineNoun(), blockNoun(),
-			packageNoun(), packageRepositoryNoun(), serviceNoun(), sysctlNoun(), kernelModuleNoun(),
+			packageNoun(), packageRepositoryNoun(), serviceNoun(), systemdUnitNoun(), sysctlNoun(), kernelModuleNoun(),
 			userNoun(), groupNoun(), authorizedKeyNoun(), wireguardNoun(),
 			hostsEntryNoun(), hostnameNoun(), timezoneNoun(), cronNoun(),
 		},

@@ -46,13 +46,14 @@ func (a *act) as(kind, name, path string, attrs map[string]any) *act {
 // partsOf returns the reach of a change of a file: the things that are made of
 // it, such as a unit of systemd.
 func (h *Host) partsOf(path string) []string {
+	var reach []string
 	for _, p := range []struct{ path, kind string }{
-		{`/systemd/`, "service/"}, {`^/etc/hosts$`, "hosts_entry/"}, {`^/etc/hostname$`, "hostname/"},
+		{`/systemd/`, "service/"}, {`/systemd/`, "systemd_unit/"}, {`^/etc/hosts$`, "hosts_entry/"}, {`^/etc/hostname$`, "hostname/"},
 		{`^/etc/(localtime|timezone)$`, "timezone/"}, {`^/etc/cron\.d/`, "cron/"},
 	} {
 		if regexp.MustCompile(p.path).MatchString(path) {
-			return []string{h.scope() + "/" + p.kind}
+			reach = append(reach, h.scope()+"/"+p.kind)
 		}
 	}
-	return nil
+	return reach
 }

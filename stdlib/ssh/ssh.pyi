@@ -267,6 +267,43 @@ class Host:
             Returns: object with name, enabled and running; None if there is no such unit"""
             ...
 
+    class systemd_unit:
+        """A unit of systemd, or a drop-in for one, in /etc/systemd/system"""
+
+        def ensure(self, name: str, *, content: Any = None, template: str = "", vars: Any = None, override: str = "", verify: bool = True) -> "object that describes the unit's file, as file.ensure returns it, with the unit's name":
+            """Make a unit have this content, and systemd have read it. Whether it is due to read it systemd says itself, so that a run that is killed in between is made up for by the next. It is enabled and started by service.ensure. A host on which systemd doesn't run gets the file.
+            
+            Args:
+              name: Name of the unit with its kind, such as "backup.service" or "backup.timer".
+              content: Content, a str; it may be secret.
+              template: File of the recipe that is filled with vars to give the content.
+              vars: Dict of the template's variables.
+              override: Name of a drop-in: the content is added to a unit that comes from elsewhere, in /etc/systemd/system/UNIT.d/NAME.conf.
+              verify: Have systemd-analyze verify the unit before it is put in place, where the host has it. It wants the programs of the unit to be there.
+            
+            Returns: object that describes the unit's file, as file.ensure returns it, with the unit's name"""
+            ...
+
+        def get(self, name: str, *, override: str = "") -> "object with path, sha256, size, mode, owner, group and name; None if there is no such file":
+            """Read what is known of a unit's file, or of a drop-in, in /etc/systemd/system.
+            
+            Args:
+              name: Name of the unit with its kind.
+              override: Name of a drop-in of the unit.
+            
+            Returns: object with path, sha256, size, mode, owner, group and name; None if there is no such file"""
+            ...
+
+        def delete(self, name: str, *, override: str = "") -> "None":
+            """Make a unit's file, or a drop-in, not be there, and systemd know it. What runs goes on: end it by service.ensure before.
+            
+            Args:
+              name: Name of the unit with its kind.
+              override: Name of a drop-in of the unit.
+            
+            Returns: None"""
+            ...
+
     class sysctl:
         """A kernel parameter, live and for the next boot"""
 

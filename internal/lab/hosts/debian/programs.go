@@ -54,7 +54,7 @@ func (s *System) programs() map[string]machine.Program {
 		"systemd-networkd": service, "systemd-resolved": service, "systemd-timesyncd": service, "systemd-journald": service,
 		"sshd": service, "cron": service, "chronyd": quiet, "chronyc": says("Leap status     : Normal"), "nginx": service, "haproxy": service, "iscsid": service, "qemu-ga": service,
 		"systemd-modules-load": quiet, "networkctl": quiet, "resolvectl": quiet, "localectl": quiet, "loginctl": quiet, "crontab": quiet, "logger": quiet,
-		"systemd-analyze": quiet, "systemd-tmpfiles": quiet, "udevadm": quiet, "update-alternatives": quiet, "update-ca-certificates": quiet, "ldconfig": quiet,
+		"systemd-analyze": s.systemdAnalyze, "systemd-tmpfiles": quiet, "udevadm": quiet, "update-alternatives": quiet, "update-ca-certificates": quiet, "ldconfig": quiet,
 		"ifup": quiet, "ifdown": quiet, "mkfs.ext4": quiet, "blkid": quiet, "conntrack": quiet, "socat": quiet, "ethtool": quiet, "ebtables": quiet, "ipset": quiet,
 		"ipvsadm": quiet, "tcpdump": quiet, "unzip": quiet, "iscsiadm": quiet, "containerd-shim-runc-v2": quiet, "bridge": quiet, "loopback": quiet, "portmap": quiet, "host-local": quiet,
 		"ping": func(ctx context.Context, p *machine.Proc) int {

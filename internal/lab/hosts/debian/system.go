@@ -101,6 +101,10 @@ func New(cfg Config) (*System, error) {
 // can be logged into.
 func (s *System) Boot(ctx context.Context) {
 	s.kernel.boot()
+	// It is how programs tell that systemd runs.
+	if err := s.FS.MkdirAll(tree.Root(), "/run/systemd/system", 0o755); err != nil {
+		s.console("systemd: making /run/systemd/system: %v", err)
+	}
 	s.services.boot(ctx)
 }
 

@@ -2,6 +2,7 @@ package debian
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"path"
@@ -155,4 +156,42 @@ func (s *System) listUnitFiles(p *machine.Proc, o *machine.Options, names []stri
 		return 1
 	}
 	return 0
+}
+
+// systemdAnalyze verifies unit files: whether a service has a command, and its
+// program is there. Whatever else it is asked it does in silence.
+func (s *System) systemdAnalyze(_ context.Context, p *machine.Proc) int {
+	if len(p.Args) < 2 || p.Args[1] != "verify" {
+		return 0
+	}
+	code := 0
+	for _, file := range p.Args[2:] {
+		if strings.HasPrefix(file, "-") {
+			continue
+		}
+		data, err := p.Machine.FS.ReadFile(p.Cred, p.Abs(file))
+		if err != nil {
+			code = p.Fail(1, "Failed to prepare filename %s: %s", file, machine.Strerror(err))
+			continue
+		}
+		name := path.Base(file)
+		if path.Ext(name) != ".service" {
+			continue
+		}
+		u := &unit{name: name, keys: map[string][]string{}}
+		u.parse(string(data), "")
+		starts := u.keys["Service.ExecStart"]
+		if len(starts) == 0 {
+			fmt.Fprintf(p.Stderr, "%s: Service has no ExecStart=, ExecStop=, or SuccessAction=. Refusing.\n", name)
+			code = 1
+		}
+		for _, line := range starts {
+			program, _, _ := strings.Cut(strings.TrimLeft(line, "-@:+!"), " ")
+			if strings.HasPrefix(program, "/") && !s.Exists(program) {
+				fmt.Fprintf(p.Stderr, "%s: Command %s is not executable: No such file or directory\n", name, program)
+				code = 1
+			}
+		}
+	}
+	return code
 }
