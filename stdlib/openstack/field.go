@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
+	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
@@ -306,4 +308,19 @@ func after(target effect.Target, names []string, before map[string]any, fields [
 // differing returns the fields that aren't as wanted yet.
 func differing(fields []field, have map[string]any) []field {
 	return slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return f.attr == "" || f.known() && f.same(have[f.attr]) })
+}
+
+// onlyKeys refuses a dict of an argument that has other keys.
+func onlyKeys(m map[string]any, known ...string) error {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if slices.Contains(known, k) {
+			continue
+		}
+		hint := "it takes " + strings.Join(known, ", ")
+		if near := builtin.Nearest(k, known); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		return fault.Hinted(fault.Invalid, hint, "unknown key %q", k)
+	}
+	return nil
 }

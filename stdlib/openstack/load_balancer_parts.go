@@ -8,7 +8,6 @@ import (
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
-	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
@@ -166,14 +165,8 @@ func parsePart(v any, keys []partKey, more ...string) (*partWant, map[string]any
 	for _, k := range keys {
 		known = append(known, k.name)
 	}
-	for name := range m {
-		if !slices.Contains(known, name) {
-			hint := "it takes " + strings.Join(known, ", ")
-			if near := builtin.Nearest(name, known); near != "" {
-				hint = "did you mean " + near + "?"
-			}
-			return nil, nil, fault.Hinted(fault.Invalid, hint, "unknown key %q", name)
-		}
+	if err := onlyKeys(m, known...); err != nil {
+		return nil, nil, err
 	}
 	w := &partWant{keys: keys}
 	for _, k := range keys {

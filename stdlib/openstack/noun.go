@@ -315,8 +315,7 @@ func (n *noun) byMark(ctx context.Context, cl *client.Client, name string) (clie
 
 // nameInMark returns the name that a resource was ensured under.
 func nameInMark(obj client.Object) string {
-	mark := markOf(obj).(string)
-	return mark[strings.LastIndex(mark, "/")+1:]
+	return effect.NameInMark(markOf(obj).(string))
 }
 
 // bodyKey is the key of a body.

@@ -3,6 +3,7 @@ package openstack
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"net"
 	"net/netip"
@@ -70,6 +71,11 @@ func fixedIPs(name string, v any) ([]field, error) {
 		case effect.Unknown:
 			w["address"], s["ip_address"] = it, it
 		case map[string]any:
+			if _, whole := it["id"]; !whole {
+				if err := onlyKeys(it, "subnet", "address"); err != nil {
+					return nil, fmt.Errorf("%s: %w", name, err)
+				}
+			}
 			subnet, address := it["subnet"], it["address"]
 			if m, ok := subnet.(map[string]any); ok {
 				subnet = m["id"]
@@ -233,6 +239,9 @@ func addressPairs(v any) ([]field, error) {
 		case effect.Unknown:
 			want, send = append(want, it), append(send, client.Object{"ip_address": it})
 		case map[string]any:
+			if err := onlyKeys(it, "address", "mac"); err != nil {
+				return nil, fmt.Errorf("allowed_address_pairs: %w", err)
+			}
 			address, mac := it["address"], it["mac"]
 			if address == nil {
 				return nil, fault.New(fault.Invalid, "allowed_address_pairs: %s has no address", show(it))

@@ -3,13 +3,11 @@ package openstack
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
 	client "git.vanillacore.net/govstack/gsrun/internal/client/openstack"
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
-	"git.vanillacore.net/govstack/gsrun/runtime/builtin"
 	"git.vanillacore.net/govstack/gsrun/runtime/effect"
 )
 
@@ -128,15 +126,8 @@ func parseRule(v any) (rule, error) {
 		return rule{}, fault.New(fault.Invalid, "%s is no dict", show(v))
 	}
 	r := rule{direction: "ingress", from: -1, to: -1}
-	known := []string{"direction", "protocol", "port", "ports", "type", "code", "remote", "ethertype"}
-	for k := range m {
-		if !slices.Contains(known, k) {
-			hint := "it takes " + strings.Join(known, ", ")
-			if near := builtin.Nearest(k, known); near != "" {
-				hint = "did you mean " + near + "?"
-			}
-			return rule{}, fault.Hinted(fault.Invalid, hint, "unknown key %q", k)
-		}
+	if err := onlyKeys(m, "direction", "protocol", "port", "ports", "type", "code", "remote", "ethertype"); err != nil {
+		return rule{}, err
 	}
 	if d, ok := m["direction"].(string); ok {
 		r.direction = d
@@ -268,6 +259,9 @@ func (r *rule) parseRemote(v any) error {
 		}
 		r.remote, r.group = v["id"], true
 	case string:
+		if v == "" {
+			return fault.Hinted(fault.Invalid, "leave it out to mean everything", "remote is empty")
+		}
 		if a, err := netip.ParseAddr(v); err == nil {
 			v = netip.PrefixFrom(a, a.BitLen()).String()
 		}
