@@ -14,8 +14,9 @@ import (
 // seen are the host keys that were trusted because they were seen first, in
 // this run.
 type seen struct {
-	mu   sync.Mutex
-	keys map[string]string // by slot
+	mu      sync.Mutex
+	keys    map[string]string // by slot
+	tunnels map[string]string // the places that local ports lead to
 }
 
 // A memory keeps the key of one host: in the site's state, or in a plan for
@@ -40,8 +41,16 @@ func (h *Host) remember(ctx context.Context) error {
 
 // place names where a host is: its address may mean another one elsewhere.
 func (h *Host) place() string {
-	at := url.PathEscape(net.JoinHostPort(h.address.Reveal(), strconv.Itoa(h.port)))
-	if h.jump != nil {
+	addr := net.JoinHostPort(h.address.Reveal(), strconv.Itoa(h.port))
+	at := url.PathEscape(addr)
+	if h.jump == nil {
+		s := &h.pool.seen
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if far := s.tunnels[addr]; far != "" {
+			return far // the port is another one in each run
+		}
+	} else {
 		at += "@" + h.jump.place()
 	}
 	return at

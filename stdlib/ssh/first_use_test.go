@@ -103,6 +103,9 @@ func TestTrustOnFirstUseOfEachWay(t *testing.T) {
     h = ssh.host(address, user = "root", key = key, trust_first_use = True, port = port)
     behind = ssh.host(address, user = "root", key = key, trust_first_use = True, port = port, jump = h)
     assert.eq(behind.run(["true"], readonly = True).exit_code, 0)
+    t = h.tunnel(address, port)
+    same = ssh.host(t.host, user = "root", key = key, trust_first_use = True, port = t.port)
+    assert.eq(same.run(["true"], readonly = True).exit_code, 0)
 `
 	if err := os.WriteFile(src, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package ssh
 import (
 	"context"
 	"net"
+	"net/url"
 	"strconv"
 
 	"git.vanillacore.net/govstack/gsrun/internal/fault"
@@ -44,6 +45,19 @@ func tunnel(ctx context.Context, h *Host, a tunnelArgs) (any, error) {
 		if err != nil {
 			return effect.State{}, err
 		}
+		h.leads(local.String(), addr)
 		return effect.State{Exists: true, Attrs: map[string]any{"host": local.IP.String(), "port": local.Port, "address": local.String()}}, nil
 	})
+}
+
+// leads notes where a local port leads.
+func (h *Host) leads(local, addr string) {
+	far := url.PathEscape(addr) + "@" + h.place()
+	s := &h.pool.seen
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tunnels == nil {
+		s.tunnels = make(map[string]string)
+	}
+	s.tunnels[local] = far
 }
