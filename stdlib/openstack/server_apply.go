@@ -22,6 +22,9 @@ func (o *serverOp) Apply(ctx context.Context, c effect.Change) (effect.State, er
 	id := str(obj, "id")
 	switch c.Kind {
 	case effect.Replace:
+		if err := o.spare(ctx, cl, id, objects(obj, "os-extended-volumes:volumes_attached")); err != nil {
+			return effect.State{}, err
+		}
 		if err := removeServer(ctx, o.cloud, cl, id); err != nil {
 			return effect.State{}, err
 		}
@@ -35,6 +38,37 @@ func (o *serverOp) Apply(ctx context.Context, c effect.Change) (effect.State, er
 		return effect.State{}, err
 	}
 	return effect.State{Exists: true, Attrs: serverData(obj), Raw: obj}, nil
+}
+
+// spare takes those volumes off a server which would be deleted with it though
+// they are ensured for themselves: the next server gets them, not empty ones.
+func (o *serverOp) spare(ctx context.Context, cl *client.Client, id string, volumes []client.Object) error {
+	var attachments []client.Object
+	for _, v := range volumes {
+		volume, err := volumeNoun().byID(ctx, cl, str(v, "id"))
+		if fault.KindOf(err) == fault.NotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if markOf(volume) == "" {
+			continue // it is the server's own
+		}
+		if attachments == nil {
+			if attachments, err = listAttachments(ctx, cl, id, client.AttachmentDeleteVersion); err != nil {
+				return err
+			}
+		}
+		for _, a := range attachments {
+			if a["volumeId"] == volume["id"] && a["delete_on_termination"] == true {
+				if err := o.cloud.detach(ctx, cl, attachmentPair{id, str(volume, "id")}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // make creates a server, waits until it runs, and does what a create can't.
