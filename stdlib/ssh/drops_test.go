@@ -26,6 +26,7 @@ func configure() []string {
 		`conf = gw.file.ensure("/etc/nftables.conf", content = "flush ruleset\ntable inet gsrun {\n}\n", validate = "nft -c -f %s")`,
 		`gw.service.ensure("nftables", reload_on = [conf])`,
 		`gw.systemd_unit.ensure("nftables.service", content = "[Service]\nNice=1\n", override = "nice")`,
+		`gw.nftables.ensure("own", rules = "table inet own {\n}\n")`,
 		`gw.line.ensure("/etc/shared", "a line", create = True)`,
 		`gw.block.ensure("/etc/shared", "a block", create = True)`,
 		`gw.link.ensure("/srv/shared", "/etc/shared")`,

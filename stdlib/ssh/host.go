@@ -81,7 +81,7 @@ func hostType() *builtin.Type {
 		},
 		Nouns: []builtin.Noun{
 			fileNoun(), directoryNoun(), linkNoun(), lineNoun(), blockNoun(),
-			packageNoun(), packageRepositoryNoun(), serviceNoun(), systemdUnitNoun(), sysctlNoun(), kernelModuleNoun(),
+			packageNoun(), packageRepositoryNoun(), serviceNoun(), systemdUnitNoun(), sysctlNoun(), nftablesNoun(), kernelModuleNoun(),
 			userNoun(), groupNoun(), authorizedKeyNoun(), wireguardNoun(),
 			hostsEntryNoun(), hostnameNoun(), timezoneNoun(), cronNoun(),
 		},

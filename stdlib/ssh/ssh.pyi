@@ -335,6 +335,39 @@ class Host:
             Returns: None"""
             ...
 
+    class nftables:
+        """Tables of the packet filter, now and after each boot"""
+
+        def ensure(self, name: str, *, rules: str = None, template: str = "", vars: Any = None) -> "object with name, tables and in_force":
+            """Make the packet filter have these tables, exactly. They are checked first, and replaced in one transaction: no packet meets a part of them. Other tables, and /etc/nftables.conf, are left alone. What somebody changes or flushes is loaded again by the next run, and, where systemd's nftables.service is restarted or reloaded, at once. At boot the unit gsrun-nftables@NAME loads them.
+            
+            Args:
+              name: Name of the ruleset: letters, digits and _.
+              rules: Its tables, as nft reads them: "table inet gsrun { ... }". Besides tables there may be definitions.
+              template: File of the recipe that is filled with vars to give the rules.
+              vars: Dict of the template's variables.
+            
+            Returns: object with name, tables and in_force"""
+            ...
+
+        def get(self, name: str) -> "object with name, tables and in_force; None if there is no such ruleset":
+            """Read which tables a ruleset has, and whether they are in force.
+            
+            Args:
+              name: Name of the ruleset.
+            
+            Returns: object with name, tables and in_force; None if there is no such ruleset"""
+            ...
+
+        def delete(self, name: str) -> "None":
+            """Remove a ruleset's tables, now and for the next boot.
+            
+            Args:
+              name: Name of the ruleset.
+            
+            Returns: None"""
+            ...
+
     class kernel_module:
         """A kernel module, now and after the next boot"""
 
