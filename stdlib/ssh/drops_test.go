@@ -27,6 +27,7 @@ func configure() []string {
 		`gw.service.ensure("nftables", reload_on = [conf])`,
 		`gw.systemd_unit.ensure("nftables.service", content = "[Service]\nNice=1\n", override = "nice")`,
 		`gw.nftables.ensure("own", rules = "table inet own {\n}\n")`,
+		`gw.archive.ensure("/opt/tools", source = fetched("tools.tar.gz"))`,
 		`gw.line.ensure("/etc/shared", "a line", create = True)`,
 		`gw.block.ensure("/etc/shared", "a block", create = True)`,
 		`gw.link.ensure("/srv/shared", "/etc/shared")`,

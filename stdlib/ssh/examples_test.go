@@ -28,6 +28,13 @@ func TestExamples(t *testing.T) {
 			opts.Globals["secret"] = starlark.NewBuiltin("secret", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
 				return effect.SecretOf(l.key.Private, "test:key"), nil
 			})
+			opts.Globals["artifact"] = effect.NewObject("artifact", map[string]any{"fetch": function("fetch", func(string) starlark.Value {
+				file, err := starlark.Call(&starlark.Thread{}, fetched(t), starlark.Tuple{starlark.String("tools.tar.gz")}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return file
+			})})
 			opts.Globals["log"] = effect.NewObject("log", map[string]any{"info": function("info", func(string) starlark.Value { return starlark.None })})
 			startest.Run(t, src, opts)
 		})

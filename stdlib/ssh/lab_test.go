@@ -111,6 +111,7 @@ func (l *lab) options(t *testing.T, door *effect.Door) startest.Options {
 			"behind":  starlark.Tuple{starlark.String("10.20.0.10"), starlark.MakeInt(22), keysOf(l.seed)},
 			"key":     key, "unknown": effect.Unknown{Of: "something"}, "hidden": effect.SecretOf("correct horse battery", "test:hidden"),
 			"public":  starlark.String(sshtest.NewKey(t, sshtest.Ed25519, "").Public),
+			"fetched": fetched(t),
 			"writes":  function("writes", func(string) starlark.Value { return starlark.MakeInt64(l.gateway.Writes()) }),
 			"changed": function("changed", func(string) starlark.Value { return starlark.MakeInt(door.Counts().Changed()) }),
 			"text":    function("text", func(p string) starlark.Value { return starlark.String(l.gateway.System().Machine.Text(p)) }),

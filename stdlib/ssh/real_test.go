@@ -64,6 +64,7 @@ func realOptions(t *testing.T, l *hosts.Lab, gateway, seed *hosts.Host) startest
 			"key": effect.SecretOf(l.User.Private, "test:key"), "unknown": effect.Unknown{Of: "something"},
 			"hidden":  effect.SecretOf("correct horse battery", "test:hidden"),
 			"public":  starlark.String(sshtest.NewKey(t, sshtest.Ed25519, "").Public),
+			"fetched": fetched(t),
 			"writes":  function("writes", func(string) starlark.Value { return starlark.MakeUint64(fingerprint(t, gateway)) }),
 			"changed": function("changed", func(string) starlark.Value { return starlark.MakeInt(door.Counts().Changed()) }),
 			"text": function("text", func(p string) starlark.Value {

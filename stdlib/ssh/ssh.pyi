@@ -54,6 +54,40 @@ class Host:
             Returns: None"""
             ...
 
+    class archive:
+        """An archive that is unpacked into a folder of its own"""
+
+        def ensure(self, path: str, source: Any, *, strip: int = 0, owner: str = "", mode: str = "0755") -> "object with path and sha256":
+            """Make a folder hold what is in an archive, and nothing else. It is unpacked beside the folder and then put in its place, so that a failure leaves the old one. A file .gsrun-archive in it says which archive that was; what somebody changes in the folder isn't seen. A folder that has something in it and isn't from an archive is refused.
+            
+            Args:
+              path: Absolute path of the folder. What holds it must exist.
+              source: Fetched archive: tar, plain or compressed by gzip, bzip2, xz or zstd, or zip. The host needs the program that reads it.
+              strip: How many folders to leave out at the beginning of each name. Of a zip archive each must be the only one.
+              owner: Owner of all that is in it. None means the user that works on the host: root with sudo.
+              mode: Permissions of the folder itself, in octal. Those of what is in it come from the archive.
+            
+            Returns: object with path and sha256"""
+            ...
+
+        def get(self, path: str) -> "object with path and sha256; None if it isn't from an archive":
+            """Read which archive a folder is from.
+            
+            Args:
+              path: Absolute path.
+            
+            Returns: object with path and sha256; None if it isn't from an archive"""
+            ...
+
+        def delete(self, path: str) -> "None":
+            """Remove a folder that is from an archive, with all that is in it. Another is refused.
+            
+            Args:
+              path: Absolute path.
+            
+            Returns: None"""
+            ...
+
     class directory:
         """A folder on the host"""
 
