@@ -141,7 +141,8 @@ def test_error():
 			t.Errorf("the secret is in %s", name)
 		}
 	}
-	if !strings.Contains(string(ps), "tr") || !strings.Contains(seen.String(), "***") {
+	// cat sees itself; what else there is by then is chance.
+	if !strings.Contains(string(ps), "/cmdline") || !strings.Contains(seen.String(), "***") {
 		t.Error("the test has seen nothing")
 	}
 	if got, err := os.ReadFile(s.root + "/secret"); err != nil || string(got) != "token: "+secret+"\n"+secret+"\n" {
