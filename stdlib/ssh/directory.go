@@ -11,10 +11,11 @@ import (
 )
 
 type directoryArgs struct {
-	Path  string `star:"path,required" doc:"Absolute path. Folders above it are made as well, with mode 0755."`
-	Mode  string `star:"mode" doc:"Permissions in octal."`
-	Owner string `star:"owner" doc:"Owner. None means the user that works on the host: root with sudo."`
-	Group string `star:"group" doc:"Group. None means the owner's for a new folder, and isn't compared."`
+	Path      string `star:"path,required" doc:"Absolute path. Folders above it are made as well, with mode 0755."`
+	Mode      string `star:"mode" doc:"Permissions in octal."`
+	Owner     string `star:"owner" doc:"Owner. None means the user that works on the host: root with sudo."`
+	Group     string `star:"group" doc:"Group. None means the owner's for a new folder, and isn't compared."`
+	Recursive bool   `star:"recursive" doc:"Have the same mode and owner on all that is in it, and the same group if it is given. Files get the mode without the right to execute, unless they have it for anybody. Symbolic links are left alone."`
 }
 
 type deleteDirectoryArgs struct {
@@ -33,7 +34,7 @@ func directoryNoun() builtin.Noun {
 		},
 		Verbs: []builtin.Func{
 			builtin.Of(builtin.Spec[*Host, directoryArgs]{
-				Name: "ensure", Doc: "Make a folder be there with this mode and owner. What is in it isn't touched.",
+				Name: "ensure", Doc: "Make a folder be there with this mode and owner. What is in it isn't touched, unless `recursive` is given.",
 				Returns: "object with path, mode, owner and group", Example: `host.directory.ensure("/etc/wireguard", mode = "0700")`,
 				Effect: builtin.Changes, Errors: []fault.Kind{fault.Exists, fault.Denied, fault.Invalid},
 				Defaults: directoryArgs{Mode: "0755"}, Run: ensureDirectory,
@@ -74,8 +75,10 @@ func ensureDirectory(ctx context.Context, h *Host, a directoryArgs) (any, error)
 	attrs := func(owner string, group any) map[string]any {
 		return map[string]any{"path": a.Path, "mode": formatMode(mode), "owner": owner, "group": group}
 	}
+	differs := "" // how much of what is in it
 	return (&act{host: h, kind: "directory", name: a.Path,
 		observe: func(ctx context.Context) (effect.State, error) {
+			differs = ""
 			got, err := h.look(ctx, observeDirectoryScript, vars{"p": a.Path})
 			if err != nil {
 				return effect.State{}, err
@@ -85,8 +88,13 @@ func ensureDirectory(ctx context.Context, h *Host, a directoryArgs) (any, error)
 				return effect.State{}, nil
 			}
 			have, err := parseMode("stat", st[0])
-			return effect.State{Exists: true, Raw: fileRaw{uid: st[1], gid: st[2]},
-				Attrs: map[string]any{"path": a.Path, "mode": formatMode(have), "owner": st[3], "group": st[4]}}, err
+			s := effect.State{Exists: true, Raw: fileRaw{uid: st[1], gid: st[2]},
+				Attrs: map[string]any{"path": a.Path, "mode": formatMode(have), "owner": st[3], "group": st[4]}}
+			if err == nil && a.Recursive {
+				got, err = h.look(ctx, observeInsideScript, insideVars(a.Path, owner, a.Group, mode))
+				differs = got.get("inside")
+			}
+			return s, err
 		},
 		diff: func(s effect.State) (effect.Change, error) {
 			want := wantedFile{mode: mode, owner: owner, group: a.Group}
@@ -97,7 +105,14 @@ func ensureDirectory(ctx context.Context, h *Host, a directoryArgs) (any, error)
 			case a.Group == "":
 				group = effect.Unknown{Of: h.scope() + "/directory" + a.Path + " group"}
 			}
-			c, err := change(s, want.attributeFields(s), attrs(owner, group))
+			fields := want.attributeFields(s)
+			if differs != "" {
+				fields = append(fields, insideField(differs))
+			}
+			c, err := change(s, fields, attrs(owner, group))
+			if a.Recursive {
+				c.Reach = append(c.Reach, h.scope()+"/directory"+a.Path+"/", h.scope()+"/file"+a.Path+"/")
+			}
 			if c.Kind == effect.Create {
 				for above := path.Dir(a.Path); above != "/"; above = path.Dir(above) {
 					c.Reach = append(c.Reach, h.scope()+"/directory"+above)
@@ -111,6 +126,9 @@ func ensureDirectory(ctx context.Context, h *Host, a directoryArgs) (any, error)
 				own = owner
 			}
 			got, err := h.ask(ctx, makeDirectoryScript, vars{"p": a.Path, "own": own, "mode": formatMode(mode)}, nil)
+			if err == nil && a.Recursive {
+				_, err = h.ask(ctx, setInsideScript, insideVars(a.Path, owner, a.Group, mode), nil)
+			}
 			user, group, _ := strings.Cut(got.get("stat"), " ")
 			return effect.State{Exists: true, Attrs: attrs(user, group)}, err
 		},

@@ -25,6 +25,8 @@ func configure() []string {
 		`gw.sysctl.ensure("net.ipv4.ip_forward", 1)`,
 		`conf = gw.file.ensure("/etc/nftables.conf", content = "flush ruleset\ntable inet gsrun {\n}\n", validate = "nft -c -f %s")`,
 		`gw.service.ensure("nftables", reload_on = [conf])`,
+		`gw.directory.ensure("/srv/a", mode = "0750", owner = "debian", recursive = True)`,
+		`gw.replacement.ensure("/etc/passwd", "^never", "x")`,
 		`gw.systemd_unit.ensure("nftables.service", content = "[Service]\nNice=1\n", override = "nice")`,
 		`gw.nftables.ensure("own", rules = "table inet own {\n}\n")`,
 		`gw.archive.ensure("/opt/tools", source = fetched("tools.tar.gz"))`,

@@ -80,7 +80,7 @@ func hostType() *builtin.Type {
 			{Name: "name", Type: "str", Doc: "Name, or the address."},
 		},
 		Nouns: []builtin.Noun{
-			fileNoun(), archiveNoun(), directoryNoun(), linkNoun(), lineNoun(), blockNoun(),
+			fileNoun(), archiveNoun(), directoryNoun(), linkNoun(), lineNoun(), blockNoun(), replacementNoun(),
 			packageNoun(), packageRepositoryNoun(), serviceNoun(), systemdUnitNoun(), sysctlNoun(), nftablesNoun(), kernelModuleNoun(),
 			userNoun(), groupNoun(), authorizedKeyNoun(), wireguardNoun(),
 			hostsEntryNoun(), hostnameNoun(), timezoneNoun(), cronNoun(),

@@ -91,14 +91,15 @@ class Host:
     class directory:
         """A folder on the host"""
 
-        def ensure(self, path: str, *, mode: str = "0755", owner: str = "", group: str = "") -> "object with path, mode, owner and group":
-            """Make a folder be there with this mode and owner. What is in it isn't touched.
+        def ensure(self, path: str, *, mode: str = "0755", owner: str = "", group: str = "", recursive: bool = False) -> "object with path, mode, owner and group":
+            """Make a folder be there with this mode and owner. What is in it isn't touched, unless `recursive` is given.
             
             Args:
               path: Absolute path. Folders above it are made as well, with mode 0755.
               mode: Permissions in octal.
               owner: Owner. None means the user that works on the host: root with sudo.
               group: Group. None means the owner's for a new folder, and isn't compared.
+              recursive: Have the same mode and owner on all that is in it, and the same group if it is given. Files get the mode without the right to execute, unless they have it for anybody. Symbolic links are left alone.
             
             Returns: object with path, mode, owner and group"""
             ...
@@ -204,6 +205,21 @@ class Host:
               validate: Shell command that must succeed before the file is replaced, with %s, unquoted, for the new file.
             
             Returns: None"""
+            ...
+
+    class replacement:
+        """Text in place of a pattern in a text file on the host"""
+
+        def ensure(self, path: str, pattern: str, text: str, *, validate: str = "") -> "object that describes the file, as file.ensure returns it":
+            """Replace all that a pattern matches in a file. Where nothing matches, nothing changes. A pattern that goes on to change what it has made is refused.
+            
+            Args:
+              path: Absolute path of a text file of at most 128 KiB.
+              pattern: Regular expression (RE2). ^ and $ stand for the ends of a line; it may match several lines.
+              text: What is put in place of each match, with $1 or ${name} for its groups and $$ for a dollar; it may be secret.
+              validate: Shell command that must succeed before the file is replaced, with %s, unquoted, for the new file.
+            
+            Returns: object that describes the file, as file.ensure returns it"""
             ...
 
     class package:
