@@ -74,9 +74,10 @@ sum gpg "$ring.gpg"
 if [ -f "$src" ]; then echo; cat "$src"; fi
 `
 
-// The lists are fetched with the new files first, beside those in force.
+// The lists are fetched with the new files first, beside those in force, where
+// apt's own user, who checks signatures, can read the key.
 const applyRepositoryScript = aptPrelude + `umask 022
-mkdir -p "${ring%/*}" "${src%/*}" /var/lib/gsrun || exit 1
+mkdir -p "${ring%/*}" "${src%/*}" || exit 1
 rm -rf "$dir".??????
 t=$(mktemp -d "$dir.XXXXXX") && chmod 0755 "$t" || exit 1
 end() { rm -rf "$t"; }
@@ -112,7 +113,7 @@ func repositoryVars(fn, name string) (vars, error) {
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`).MatchString(name) {
 		return nil, invalid(fn, "%q is no name of a repository's files: letters, digits, - and _", name)
 	}
-	return vars{"name": name, "src": "/etc/apt/sources.list.d/" + name + ".sources", "ring": "/etc/apt/keyrings/" + name, "dir": "/var/lib/gsrun/repository"}, nil
+	return vars{"name": name, "src": "/etc/apt/sources.list.d/" + name + ".sources", "ring": "/etc/apt/keyrings/" + name, "dir": "/etc/apt/keyrings/.gsrun-" + name}, nil
 }
 
 func (a *packageRepositoryArgs) wanted(fn string) (*wantedRepository, error) {
