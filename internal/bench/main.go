@@ -49,10 +49,18 @@ type group struct {
 
 func groups(clouds, cloud string) []group {
 	return []group{{"start", start}, {"engine", engine}, {"door", door}, {"dialect", language}, {"plan", plan},
-		{"openstack-simulator", simulated}, {"openstack-real", onReal(clouds, cloud)}, {"openstack-calls", mainJobCalls}}
+		{"openstack-simulator", simulated}, {"openstack-real", onReal(clouds, cloud)}, {"openstack-calls", mainJobCalls},
+		{"ssh-1", onHosts(1)}, {"ssh-10", onHosts(10)}, {"ssh-50", onHosts(50)}}
 }
 
 func main() {
+	if dir := os.Getenv(floorVariable); dir != "" {
+		if err := floor(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	only := flag.String("only", "", "measure this group only, or those whose names begin with it and a dash")
 	program := flag.String("gsrun", "bin/gsrun", "the program to measure")
 	clouds := flag.String("clouds", "", "clouds.yaml with a real cloud to measure on, in place of one that is started")

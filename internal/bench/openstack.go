@@ -130,7 +130,7 @@ func measureReal(ctx context.Context, program, file, entry string) (figures []fi
 
 // skipped says on standard error what isn't measured.
 func skipped(what, why string) {
-	fmt.Fprintf(os.Stderr, "bench openstack: %s isn't measured: %s\n", what, why)
+	fmt.Fprintf(os.Stderr, "bench: %s isn't measured: %s\n", what, why)
 }
 
 // A result is what making so many things, and finding them made, took.
