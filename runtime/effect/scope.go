@@ -17,24 +17,13 @@ type Owner struct {
 }
 
 // Mark returns the owner mark of the resource called name: what is written
-// into a resource when it is created, so that it is found again. A slash of the
-// name is escaped: the mark of recipe q with the name w/z isn't that of q/w with z.
+// into a resource when it is created, so that it is found again.
 func (o Owner) Mark(name string) string {
 	m := "gsrun:" + o.Site + "/" + o.Recipe
 	if o.Instance != "" {
 		m += "@" + o.Instance
 	}
-	return m + "/" + escapeSlash.Replace(name)
-}
-
-var (
-	escapeSlash   = strings.NewReplacer("%", "%25", "/", "%2F")
-	unescapeSlash = strings.NewReplacer("%25", "%", "%2F", "/")
-)
-
-// NameInMark returns the name of the resource that bears an owner mark.
-func NameInMark(mark string) string {
-	return unescapeSlash.Replace(mark[strings.LastIndex(mark, "/")+1:])
+	return m + "/" + name
 }
 
 // Name returns the resource name for s: two sites, and two uses of one

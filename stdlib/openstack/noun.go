@@ -315,7 +315,8 @@ func (n *noun) byMark(ctx context.Context, cl *client.Client, name string) (clie
 
 // nameInMark returns the name that a resource was ensured under.
 func nameInMark(obj client.Object) string {
-	return effect.NameInMark(markOf(obj).(string))
+	mark := markOf(obj).(string)
+	return mark[strings.LastIndex(mark, "/")+1:]
 }
 
 // bodyKey is the key of a body.

@@ -71,7 +71,7 @@ type serverArgs struct {
 	KeyName        effect.Reference       `star:"key_name" of:"openstack.keypair" doc:"The key pair that lets in, by name or object. A change of it needs rebuild = True."`
 	UserData       effect.Text            `star:"user_data" doc:"What cloud-init gets, at most 48 KiB. Its digest is kept in the metadata to notice a change, which needs rebuild = True. Of secret data none is kept, since it could be guessed from that: a change of it goes unnoticed until the server is made anew."`
 	SecurityGroups []effect.Reference     `star:"security_groups" of:"openstack.security_group" doc:"The security groups of the ports on networks, by name or object. Ports of one's own have theirs."`
-	Metadata       map[string]effect.Text `star:"metadata" secret:"never" doc:"Metadata to have; other keys stay."`
+	Metadata       map[string]effect.Text `star:"metadata" doc:"Metadata to have; other keys stay."`
 	Tags           []effect.Text          `star:"tags" secret:"never" doc:"The tags to have: all that it has."`
 	Zone           effect.Text            `star:"availability_zone" doc:"Where to run. Default: the cloud's choice. Can't be changed."`
 	Group          effect.Reference       `star:"group" of:"openstack.server_group" doc:"The server group that it belongs to, by name, id or object. Can't be changed."`

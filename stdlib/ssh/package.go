@@ -148,11 +148,13 @@ func (w *wantedPackages) diff(s effect.State) (effect.Change, error) {
 		have, is := in.version[n]
 		after[n] = have
 		if !w.satisfied(in, n) {
-			f := effect.Field{Path: n, New: cmp.Or(in.offer(n, w.version), w.version, "installed")}
-			after[n] = f.New
-			if f.New == "installed" || strings.HasSuffix(f.New.(string), "*") {
-				after[n] = effect.Unknown{Of: w.host.scope() + "/package/" + n + " version"}
+			f := effect.Field{Path: n}
+			if v := cmp.Or(in.offer(n, w.version), w.version); v == "" || strings.HasSuffix(v, "*") {
+				f.New = effect.Unknown{Of: w.host.scope() + "/package/" + n + " version"}
+			} else {
+				f.New = v
 			}
+			after[n] = f.New
 			if is {
 				f.Old = have
 			}
