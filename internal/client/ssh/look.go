@@ -60,8 +60,10 @@ func (c *Client) Look(ctx context.Context, cmd Command) (Result, error) {
 		if l.gone {
 			// A connection may have died since the last look; one that was used for
 			// the first time is no better the next.
-			if err := sh.broke(); err != nil && sh.looks() == 1 {
-				return Result{}, err
+			if sh.looks() == 1 {
+				if err := sh.broke(ctx); err != nil {
+					return Result{}, err
+				}
 			}
 			return c.Run(ctx, cmd)
 		}
@@ -243,7 +245,7 @@ func (sh *shell) start(ctx context.Context) (bool, error) {
 	lines := strings.Fields(string(hello.stdout))
 	if hello.gone || hello.code != 0 || len(lines) == 0 {
 		sh.end()
-		return false, sh.broke()
+		return false, sh.broke(ctx)
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -253,13 +255,16 @@ func (sh *shell) start(ctx context.Context) (bool, error) {
 }
 
 // broke returns the error of the shell's connection, if that is why it ended.
-func (sh *shell) broke() error {
+// A host that is silent doesn't say so.
+func (sh *shell) broke(ctx context.Context) error {
 	select {
 	case <-sh.over:
 	case <-sh.cn.dead:
 		return sh.c.lost(sh.cn)
 	case <-sh.c.ctx.Done():
 		return context.Cause(sh.c.ctx)
+	case <-ctx.Done():
+		return fault.FromContext(ctx)
 	}
 	var exit *ssh.ExitError
 	if sh.err == nil || errors.As(sh.err, &exit) {
@@ -336,6 +341,7 @@ type stream struct {
 	sh     *shell
 	second bool // it is standard error
 	data   []byte
+	from   int // where the mark is looked for next: it isn't before
 	ended  int // looks whose end was seen on it, of those in the queue
 }
 
@@ -343,24 +349,25 @@ type stream struct {
 func (s *stream) Write(p []byte) (int, error) {
 	s.sh.mu.Lock()
 	defer s.sh.mu.Unlock()
-	seen := len(s.data)
 	s.data = append(s.data, p...)
 	for s.ended < len(s.sh.queue) {
 		l := s.sh.queue[s.ended]
 		mark := []byte("\n" + l.mark)
-		i := bytes.Index(s.data[max(0, seen-len(mark)):], mark)
+		i := bytes.Index(s.data[s.from:], mark)
 		if i < 0 {
+			s.from = max(s.from, len(s.data)-len(mark)) // it may have begun
 			s.bound(l)
 			return len(p), nil
 		}
-		i += max(0, seen-len(mark))
+		i += s.from
+		s.from = i // the rest of its line may come later
 		end := bytes.IndexByte(s.data[i+1:], '\n')
 		if end < 0 {
 			return len(p), nil
 		}
 		status := strings.TrimSpace(string(s.data[i+len(mark) : i+1+end]))
 		s.take(l, s.data[:i], status)
-		s.data, seen = s.data[i+1+end+1:], 0
+		s.data, s.from = s.data[i+1+end+1:], 0
 	}
 	return len(p), nil
 }

@@ -45,8 +45,7 @@ func unified() string {
 	return cgroups
 }
 
-// makeGroups makes a host's control groups, and removes those of labs that
-// were killed.
+// makeGroups makes a host's control groups.
 func (l *Lab) makeGroups(name string) ([]string, error) {
 	var out []string
 	for _, h := range hierarchies() {
