@@ -175,24 +175,7 @@ func (s *seenBucket) own(ctx context.Context, b *client.Buckets, mark string, ad
 
 // removeBucket deletes a bucket; with force what it holds before.
 func removeBucket(ctx context.Context, b *client.Buckets, name string, force bool) error {
-	for try := 0; ; try++ {
-		if force {
-			if err := b.Clear(ctx, name); err != nil && fault.KindOf(err) != fault.NotFound {
-				return err
-			}
-		}
-		err := b.Delete(ctx, name)
-		switch k := fault.KindOf(err); {
-		case k == fault.NotFound:
-			return nil
-		case k != fault.Conflict:
-			return err
-		case !force:
-			return fault.Hinted(fault.Exists, "force = True deletes what is in it too", "bucket %s isn't empty: %w", name, err)
-		case try == emptyings:
-			return err // something goes on writing
-		}
-	}
+	return removeHolder("bucket "+name, force, func() error { return b.Clear(ctx, name) }, func() error { return b.Delete(ctx, name) })
 }
 
 // bucketHolding is of what was made as buckets in the login's own Swift.

@@ -128,16 +128,6 @@ func (o *bucketOp) wants(s *seenBucket, lacks bool) []field {
 	return out
 }
 
-// flatTags returns attributes with each tag as one of its own.
-func flatTags(attrs map[string]any) map[string]any {
-	out := maps.Clone(attrs)
-	tags, _ := attrs["tags"].(map[string]any)
-	for k, v := range tags {
-		out["tags "+k] = v
-	}
-	return out
-}
-
 func (o *bucketOp) Diff(st effect.State) (effect.Change, error) {
 	fields, _ := st.Raw.([]field)
 	kind := effect.Update
@@ -149,7 +139,7 @@ func (o *bucketOp) Diff(st effect.State) (effect.Change, error) {
 		}
 	} else {
 		var later bool
-		if change, _, later = compare(fields, flatTags(st.Attrs)); later {
+		if change, _, later = compare(fields, flat(st.Attrs, "tags")); later {
 			return effect.Change{Kind: effect.Later, Note: "it depends on what isn't known yet whether it changes"}, nil
 		}
 		if len(change) == 0 {
@@ -209,7 +199,7 @@ func (o *bucketOp) Apply(ctx context.Context, c effect.Change) (effect.State, er
 		return effect.State{}, err
 	}
 	fields := o.wants(s, s.mark == "" && s.Taggable && !o.args.Adopt)
-	differ := differing(fields, flatTags(s.attrs))
+	differ := differing(fields, flat(s.attrs, "tags"))
 	if len(differ) > 0 {
 		if err := o.set(ctx, cl, b, s, differ); err != nil {
 			return effect.State{}, err

@@ -141,32 +141,47 @@ func listContainers(ctx context.Context, cl *client.Client, query url.Values, wa
 	return slices.DeleteFunc(all, func(c map[string]any) bool { return !want(c) }), err
 }
 
-// emptyings is how often what holds something is emptied before it is deleted.
-const emptyings = 3
-
 // removeContainer deletes a container; with force its objects before.
 func removeContainer(ctx context.Context, cl *client.Client, name string, force bool) error {
-	for try := 0; ; try++ {
-		if force {
-			names, err := listNames(ctx, cl, containerPath(name), url.Values{})
+	empty := func() error {
+		names, err := listNames(ctx, cl, containerPath(name), url.Values{})
+		if err != nil {
+			return err
+		}
+		for _, object := range names {
+			_, err := sendContainer(ctx, cl, client.Call{Method: http.MethodDelete, Path: containerPath(name) + containerPath(object)})
 			if err != nil && fault.KindOf(err) != fault.NotFound {
 				return err
 			}
-			for _, object := range names {
-				_, err := sendContainer(ctx, cl, client.Call{Method: http.MethodDelete, Path: containerPath(name) + containerPath(object)})
-				if err != nil && fault.KindOf(err) != fault.NotFound {
-					return err
-				}
+		}
+		return nil
+	}
+	return removeHolder("container "+name, force, empty, func() error {
+		_, err := sendContainer(ctx, cl, client.Call{Method: http.MethodDelete, Path: containerPath(name)})
+		return err
+	})
+}
+
+// emptyings is how often what holds something is emptied before it is deleted.
+const emptyings = 3
+
+// removeHolder deletes what can only be deleted when it is empty; with force it
+// is emptied before.
+func removeHolder(what string, force bool, empty, remove func() error) error {
+	for try := 0; ; try++ {
+		if force {
+			if err := empty(); err != nil && fault.KindOf(err) != fault.NotFound {
+				return err
 			}
 		}
-		_, err := sendContainer(ctx, cl, client.Call{Method: http.MethodDelete, Path: containerPath(name)})
+		err := remove()
 		switch k := fault.KindOf(err); {
 		case k == fault.NotFound:
 			return nil
 		case k != fault.Conflict:
 			return err
 		case !force:
-			return fault.Hinted(fault.Exists, "force = True deletes what is in it too", "container %s isn't empty: %w", name, err)
+			return fault.Hinted(fault.Exists, "force = True deletes what is in it too", "%s isn't empty: %w", what, err)
 		case try == emptyings:
 			return err // something goes on writing
 		}

@@ -124,12 +124,12 @@ func (o *containerOp) Observe(ctx context.Context) (effect.State, error) {
 	return effect.State{Exists: true, Attrs: have}, nil
 }
 
-// flat returns attributes with each key of the metadata as one of its own.
-func flat(attrs map[string]any) map[string]any {
+// flat returns attributes with each key of one of them, a dict, as one of its own.
+func flat(attrs map[string]any, name string) map[string]any {
 	out := maps.Clone(attrs)
-	meta, _ := attrs["metadata"].(map[string]any)
-	for k, v := range meta {
-		out["metadata "+k] = v
+	dict, _ := attrs[name].(map[string]any)
+	for k, v := range dict {
+		out[name+" "+k] = v
 	}
 	return out
 }
@@ -171,7 +171,7 @@ func (o *containerOp) Diff(st effect.State) (effect.Change, error) {
 	if !st.Exists {
 		return effect.Change{Kind: effect.Create, Fields: made, After: after(nil)}, nil
 	}
-	change, fixed, later := compare(o.fields, flat(st.Attrs))
+	change, fixed, later := compare(o.fields, flat(st.Attrs, "metadata"))
 	switch {
 	case len(fixed) > 0 && !o.args.Replace:
 		return effect.Change{}, immutable(o.Target().String(), o.args.Name, fixed)
@@ -192,7 +192,7 @@ func (o *containerOp) Apply(ctx context.Context, c effect.Change) (effect.State,
 	}
 	header := map[string]string{}
 	call := client.Call{Method: http.MethodPost, Path: containerPath(o.args.Name), Header: header}
-	have := flat(c.Before.Attrs)
+	have := flat(c.Before.Attrs, "metadata")
 	if c.Kind == effect.Replace {
 		if err := removeContainer(ctx, cl, o.args.Name, false); err != nil {
 			return effect.State{}, err
